@@ -65,8 +65,8 @@ def bulk(world: World) -> Iterator[dict[str, Any]]:
 
 
 async def _bulk(place: dict[str, Any], bare_place: dict[str, Any]) -> dict[str, tuple[list[float], list[float]]]:
-    async with wakeful.open(**place) as clock:
-        tune_interpreter(clock)
+    async with wakeful.open(**place) as alarms:
+        tune_interpreter(alarms)
         moment = datetime.now(UTC).replace(microsecond=0) + timedelta(days=30)
         at = [(moment + timedelta(milliseconds=n)).isoformat() for n in range(BULK)]
         kinds: dict[str, list[dict[str, Any]]] = {
@@ -75,7 +75,7 @@ async def _bulk(place: dict[str, Any], bare_place: dict[str, Any]) -> dict[str, 
             "a phrase": [{"when": "in 2 hours"}] * BULK,
         }
         asked = {name: [_request(n, said) for n, said in enumerate(times)] for name, times in kinds.items()}
-        ours = {name: partial(clock.create_many, requests) for name, requests in asked.items()}
+        ours = {name: partial(alarms.create_many, requests) for name, requests in asked.items()}
         async with bare.bulks(bare_place, BULK) as bares:
             calls: dict[str, Callable[[], Awaitable[Any]]] = {**ours, **bares}
             found: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in calls}
@@ -102,11 +102,11 @@ async def _migrate(place: dict[str, Any]) -> None:
 
 
 async def _measure(place: dict[str, Any]) -> tuple[float, float]:
-    async with wakeful.open(**place) as clock:
-        tune_interpreter(clock)  # as `wakeful serve` does
+    async with wakeful.open(**place) as alarms:
+        tune_interpreter(alarms)  # as `wakeful serve` does
 
         async def create(n: int) -> None:
-            await clock.set(delay=3600 + n, wake_message="wake up", payload={"n": n})
+            await alarms.set(delay=3600 + n, wake_message="wake up", payload={"n": n})
 
         await create(0)
         alone, together = [], []

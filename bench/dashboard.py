@@ -54,10 +54,10 @@ async def _measured(kind: str, place: dict[str, Any], alarms: int, fires: int) -
 
 
 async def measured(settings: Settings, pages: list[str]) -> list[dict[str, Any]]:
-    async with build(settings) as clock:
+    async with build(settings) as alarms:
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        serving = asyncio.create_task(serve(clock, ready=ready.set_result))
-        reads = _timed(clock.service.store)
+        serving = asyncio.create_task(serve(alarms, ready=ready.set_result))
+        reads = _timed(alarms.service.store)
         try:
             url = await ready
             async with async_playwright() as playwright, aiohttp.ClientSession() as session:

@@ -60,21 +60,21 @@ def run(world: World) -> Iterator[dict[str, Any]]:
 async def _measure(place: dict[str, Any], ports: dict[str, int], hostile: int) -> dict[str, Any]:
     late: list[float] = []
     ends: Counter[str] = Counter()
-    async with wakeful.open(**place) as clock:
-        tune_interpreter(clock)  # as `wakeful worker` does
+    async with wakeful.open(**place) as alarms:
+        tune_interpreter(alarms)  # as `wakeful worker` does
 
-        @clock.handler("quick")
+        @alarms.handler("quick")
         async def quick(wake: wakeful.Wake) -> None:
             late.append((time.time() - wake.scheduled_for.timestamp()) * 1000)
 
-        running = asyncio.create_task(clock.run())
+        running = asyncio.create_task(alarms.run())
         kinds = [*ports.items()]
         worst = [asyncio.create_task(_bother(*kinds[n % len(kinds)], ends)) for n in range(hostile)]
         start = datetime.now(UTC) + timedelta(seconds=2)
         count = int(SECONDS / EVERY)
         await asyncio.gather(
             *(
-                clock.set(at=start + timedelta(seconds=EVERY * n), wake_message="x", target="quick")
+                alarms.set(at=start + timedelta(seconds=EVERY * n), wake_message="x", target="quick")
                 for n in range(count)
             )
         )

@@ -98,8 +98,8 @@ def _serve_wakeful(ready: Connection, place: dict[str, Any]) -> None:
     from wakeful.settings import Settings
 
     async def run() -> None:
-        async with build(Settings(port=0, **place)) as clock:
-            await serve(clock, ready=ready.send)
+        async with build(Settings(port=0, **place)) as alarms:
+            await serve(alarms, ready=ready.send)
 
     run_process(run())
 

@@ -75,16 +75,16 @@ def _serve(told: Connection, place: dict[str, Any]) -> None:
 
     async def run() -> None:
         settings = Settings(port=0, lease=LEASE, creates_per_minute=1_000_000, **place)
-        async with build(settings) as clock:
-            late, renewals = _watched(clock)
+        async with build(settings) as alarms:
+            late, renewals = _watched(alarms)
             ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-            serving = asyncio.create_task(serve(clock, ready=ready.set_result))
+            serving = asyncio.create_task(serve(alarms, ready=ready.set_result))
             told.send(await ready)
             while await asyncio.to_thread(told.recv) == "go":
                 late.clear()
                 renewals.clear()
                 burnt = time.process_time()
-                await _alarms(clock)
+                await _alarms(alarms)
                 told.send(_summary(late, renewals, time.process_time() - burnt))
             serving.cancel()
             await asyncio.wait((serving,))
@@ -92,35 +92,35 @@ def _serve(told: Connection, place: dict[str, Any]) -> None:
     asyncio.run(run())
 
 
-def _watched(clock: wakeful.Wakeful) -> tuple[list[float], list[float]]:
+def _watched(alarms: wakeful.Wakeful) -> tuple[list[float], list[float]]:
     """Lists that fill with how late each wake was, and when leases were renewed."""
     late: list[float] = []
     renewals: list[float] = []
-    renew = clock._store.renew
+    renew = alarms._store.renew
 
     async def noted(claims: Any) -> Any:
         renewals.append(time.monotonic())
         return await renew(claims)
 
-    clock._store.renew = noted  # type: ignore[method-assign]  # only looked at
+    alarms._store.renew = noted  # type: ignore[method-assign]  # only looked at
 
-    @clock.handler("punctual")
+    @alarms.handler("punctual")
     async def punctual(wake: wakeful.Wake) -> None:
         late.append((time.time() - wake.scheduled_for.timestamp()) * 1000)
 
-    @clock.handler("held")
+    @alarms.handler("held")
     async def held(wake: wakeful.Wake) -> None:
         await asyncio.sleep(SECONDS + 2)
 
     return late, renewals
 
 
-async def _alarms(clock: wakeful.Wakeful) -> None:
+async def _alarms(alarms: wakeful.Wakeful) -> None:
     start = datetime.now(UTC) + timedelta(seconds=LEAD)
     moments = [start + timedelta(seconds=n / PER_SECOND) for n in range(int(PER_SECOND * SECONDS))]
     await asyncio.gather(
-        *(clock.set(at=start, wake_message="x", target="held") for _ in range(HELD)),
-        *(clock.set(at=moment, wake_message="x", target="punctual") for moment in moments),
+        *(alarms.set(at=start, wake_message="x", target="held") for _ in range(HELD)),
+        *(alarms.set(at=moment, wake_message="x", target="punctual") for moment in moments),
     )
     await asyncio.sleep((start - datetime.now(UTC)).total_seconds() + SECONDS + 4)
 

@@ -34,20 +34,20 @@ def run(world: World) -> Iterator[dict[str, Any]]:
 
 async def _measure(place: dict[str, Any]) -> list[float]:
     late: list[float] = []
-    async with wakeful.open(**place) as clock:
-        tune_interpreter(clock)  # as `wakeful worker` does
+    async with wakeful.open(**place) as alarms:
+        tune_interpreter(alarms)  # as `wakeful worker` does
 
-        @clock.handler("noop")
+        @alarms.handler("noop")
         async def noop(wake: wakeful.Wake) -> None:
             late.append((time.time() - wake.scheduled_for.timestamp()) * 1000)
             if len(late) == ALARMS:
-                clock.dispatcher.stop()
+                alarms.dispatcher.stop()
 
         start = datetime.now(UTC) + timedelta(seconds=2)
         for n in range(ALARMS):
             moment = start + timedelta(seconds=SECONDS * n / ALARMS)
-            await clock.set(at=moment, wake_message="now", target="noop")
-        await clock.run()
+            await alarms.set(at=moment, wake_message="now", target="noop")
+        await alarms.run()
     return late
 
 

@@ -46,24 +46,24 @@ def run(world: World, *, rows: int) -> Iterator[dict[str, Any]]:
 async def _measured(kind: str, settings: Settings, rows: int) -> list[dict[str, Any]]:
     template, now = await fill(kind, settings, rows)
     found: list[dict[str, Any]] = []
-    async with build(settings) as clock:
-        for name, read in reads(clock, template, now).items():
+    async with build(settings) as alarms:
+        for name, read in reads(alarms, template, now).items():
             found.append(await _timed(name, read))
         old = now - OLD
-        found.append(await _timed("purge nothing", lambda: clock.service.store.maintenance.purge(old)))
+        found.append(await _timed("purge nothing", lambda: alarms.service.store.maintenance.purge(old)))
         purges: list[float] = []
         for _ in range(SAMPLES):
             await _make_old(kind, settings, old - OLD)
-            purges.append(await _took(lambda: clock.service.store.maintenance.purge(old)))
+            purges.append(await _took(lambda: alarms.service.store.maintenance.purge(old)))
         found.append(_told("purge 1,000 of each", purges))
     return found
 
 
 async def fill(kind: str, settings: Settings, rows: int) -> tuple[str, datetime]:
     """The id of an alarm that is there, and the moment up to which it is filled."""
-    async with build(settings) as clock:
-        made = await clock.set("every day at 9am", "Look at the grant portal", label="grants")
-        now = await clock.service.now()
+    async with build(settings) as alarms:
+        made = await alarms.set("every day at 9am", "Look at the grant portal", label="grants")
+        now = await alarms.service.now()
     if kind == "sqlite":
         fill_sqlite(settings.db, made.id, now, alarms=rows, fires=rows, mixed=True)
     else:
@@ -71,54 +71,54 @@ async def fill(kind: str, settings: Settings, rows: int) -> tuple[str, datetime]
     return made.id, now
 
 
-def reads(clock: Wakeful, template: str, now: datetime) -> dict[str, Read]:
+def reads(alarms: Wakeful, template: str, now: datetime) -> dict[str, Read]:
     """By name. The owner's have what is half of the database; the operator's have all of it."""
-    store, owner, hour = clock.service.store, clock.caller.owner, timedelta(hours=1)
-    operator = Alarms(clock.service, Caller(owner="", via="python", limited=False))
-    lease = clock.service.settings.lease
+    store, owner, hour = alarms.service.store, alarms.caller.owner, timedelta(hours=1)
+    operator = Alarms(alarms.service, Caller(owner="", via="python", limited=False))
+    lease = alarms.service.settings.lease
     counted: dict[str, Any] = {"owner": owner, "limit": COUNTED, "look_at": ROWS_A_READ}
     everyday: dict[str, Read] = {
-        "stats": lambda: clock.stats(),
+        "stats": lambda: alarms.stats(),
         "usage": lambda: store.usage(owner, look_at=COUNTED_AT_ONCE),
-        "overview": lambda: clock.overview(),
-        "agenda": lambda: clock.agenda(hours=24, limit=100),
-        "pending, 500": lambda: clock.active(limit=500, most=PAGE_SIZE),
-        "history, 50": _history(clock, 50),
-        "history, 500": _history(clock, 500),
-        "history, pending, 500": _history(clock, 500, status="pending"),
-        "history, cancelled": _history(clock, 50, status="cancelled"),
-        "history, one target, in pieces": _history(clock, 50, target="nothing"),
-        "history, snoozed": _history(clock, 50, status="snoozed"),
-        "failed": lambda: clock.failed(limit=100, most=PAGE_SIZE),
-        "list": _list(clock),
-        "list, active": _list(clock, status="active"),
-        "list, paused": _list(clock, status="paused"),
-        "list, a rare label": _list(clock, label="alarm 4"),
-        "list, no such label": _list(clock, label="nothing"),
-        "list, a conversation": _list(clock, conversation_id="conversation 77"),
-        "list, no such conversation": _list(clock, conversation_id="nothing"),
-        "list, no such target": _list(clock, target="nothing"),
-        "list, kind": _list(clock, kind="once"),
-        "list, a key": _list(clock, key="nothing"),
-        "list, since": _list(clock, since=now),
-        "list, a text": _list(clock, text="nothing"),
-        "dashboard's list, a label": lambda: alarms_like(clock, limit=100, most=PAGE_SIZE, label="nothing"),
-        "dashboard's list, a text": lambda: alarms_like(clock, limit=100, most=PAGE_SIZE, text="nothing"),
-        "dashboard's fires, a target": lambda: fires_like(clock, limit=100, most=PAGE_SIZE, target="nothing"),
-        "fires": _fires(clock),
-        "fires, failed": _fires(clock, status="failed"),
-        "fires, no such target": _fires(clock, target="nothing"),
-        "fires, snoozed": _fires(clock, status="snoozed"),
-        "fires of an alarm": _fires(clock, id=template),
+        "overview": lambda: alarms.overview(),
+        "agenda": lambda: alarms.agenda(hours=24, limit=100),
+        "pending, 500": lambda: alarms.active(limit=500, most=PAGE_SIZE),
+        "history, 50": _history(alarms, 50),
+        "history, 500": _history(alarms, 500),
+        "history, pending, 500": _history(alarms, 500, status="pending"),
+        "history, cancelled": _history(alarms, 50, status="cancelled"),
+        "history, one target, in pieces": _history(alarms, 50, target="nothing"),
+        "history, snoozed": _history(alarms, 50, status="snoozed"),
+        "failed": lambda: alarms.failed(limit=100, most=PAGE_SIZE),
+        "list": _list(alarms),
+        "list, active": _list(alarms, status="active"),
+        "list, paused": _list(alarms, status="paused"),
+        "list, a rare label": _list(alarms, label="alarm 4"),
+        "list, no such label": _list(alarms, label="nothing"),
+        "list, a conversation": _list(alarms, conversation_id="conversation 77"),
+        "list, no such conversation": _list(alarms, conversation_id="nothing"),
+        "list, no such target": _list(alarms, target="nothing"),
+        "list, kind": _list(alarms, kind="once"),
+        "list, a key": _list(alarms, key="nothing"),
+        "list, since": _list(alarms, since=now),
+        "list, a text": _list(alarms, text="nothing"),
+        "dashboard's list, a label": lambda: alarms_like(alarms, limit=100, most=PAGE_SIZE, label="nothing"),
+        "dashboard's list, a text": lambda: alarms_like(alarms, limit=100, most=PAGE_SIZE, text="nothing"),
+        "dashboard's fires, a target": lambda: fires_like(alarms, limit=100, most=PAGE_SIZE, target="nothing"),
+        "fires": _fires(alarms),
+        "fires, failed": _fires(alarms, status="failed"),
+        "fires, no such target": _fires(alarms, target="nothing"),
+        "fires, snoozed": _fires(alarms, status="snoozed"),
+        "fires of an alarm": _fires(alarms, id=template),
         "count, paused": lambda: store.count(AlarmQuery(statuses=("paused",), **counted)),
         "count, active": lambda: store.count(AlarmQuery(statuses=("active",), **counted)),
         "count, cancelled": lambda: store.count(AlarmQuery(statuses=("cancelled",), **counted)),
         "count, failed fires": lambda: store.count(FireQuery(statuses=("failed",), **counted)),
         "count, a label, in pieces": lambda: store.count(AlarmQuery(label="nothing", **counted)),
         "inbox": lambda: store.waiting(owner, limit=100, most=PAGE_SIZE),
-        "why": lambda: clock.why(template),
-        "events": lambda: clock.recent_events(limit=20),
-        "events, one kind": lambda: clock.recent_events("fired", limit=20),
+        "why": lambda: alarms.why(template),
+        "events": lambda: alarms.recent_events(limit=20),
+        "events, one kind": lambda: alarms.recent_events("fired", limit=20),
     }
     operators: dict[str, Read] = {
         "operator's stats": lambda: operator.stats(),
@@ -143,7 +143,7 @@ def reads(clock: Wakeful, template: str, now: datetime) -> dict[str, Read]:
         "tick: backlog": lambda: store.maintenance.backlog(lease=lease),
         "tick: live changes": lambda: store.changes(owner="", since=now, after_event=0, limit=100),
         "tick: count_old": lambda: store.maintenance.count_old(now - OLD),
-        "figures: 50 owners": lambda: owners(clock.service, after="", limit=50, since=now - 24 * hour),
+        "figures: 50 owners": lambda: owners(alarms.service, after="", limit=50, since=now - 24 * hour),
         "figures: due": lambda: store.maintenance.backlog_by_owner(lease=lease, limit=1000),
         "figures: counts": lambda: store.maintenance.fire_counts(owner, [(now - hour, now)], limit=1000),
         "figures: latest": lambda: store.maintenance.latest_fires("", [(now - hour, now)], each=100),

@@ -50,14 +50,14 @@ async def _prepare(place: dict[str, Any], due: int, owners: int) -> None:
 async def _claim(place: dict[str, Any], share: int) -> list[float]:
     """Milliseconds for each of many claims, the walk going on from one to the next."""
     took, stood = [], ""
-    async with wakeful.open(**place) as clock:
+    async with wakeful.open(**place) as alarms:
         for _ in range(CLAIMS):
             turns = {"noop": Turn(share, stood)} if share else {}
             started = time.perf_counter()
-            answer = await clock._store.claim({"noop": SLOTS}, lease=LEASE, suspects=False, turns=turns)
+            answer = await alarms._store.claim({"noop": SLOTS}, lease=LEASE, suspects=False, turns=turns)
             took.append((time.perf_counter() - started) * 1000)
             assert len(answer.alarms) == SLOTS
-            await clock._store.settle([done(alarm) for alarm in answer.alarms])
+            await alarms._store.settle([done(alarm) for alarm in answer.alarms])
             stood = answer.stood.get("noop", "")
     return took
 
@@ -78,26 +78,26 @@ async def _flood(place: dict[str, Any], fair: bool) -> dict[str, Any]:
     """The quiet owner's waits, in batches of the flood that were started between its due moment and its start."""
     flood: list[float] = []
     quiet: list[tuple[float, float]] = []
-    async with wakeful.open(**place) as clock:
-        tune_interpreter(clock)  # as `wakeful worker` does
+    async with wakeful.open(**place) as alarms:
+        tune_interpreter(alarms)  # as `wakeful worker` does
         if not fair:
-            clock.dispatcher._turns.wanted = lambda slots, *, probes=(): {}  # type: ignore[method-assign]
+            alarms.dispatcher._turns.wanted = lambda slots, *, probes=(): {}  # type: ignore[method-assign]
 
-        @clock.handler("noop")
+        @alarms.handler("noop")
         async def noop(wake: wakeful.Wake) -> None:
             if wake.owner_did == "quiet":
                 quiet.append((wake.scheduled_for.timestamp(), time.time()))
             else:
                 flood.append(time.time())
             if len(flood) + len(quiet) == FLOOD + QUIET:
-                clock.dispatcher.stop()
+                alarms.dispatcher.stop()
 
         start = datetime.now(UTC) + timedelta(milliseconds=500)
         moments = [start + timedelta(milliseconds=5 * n) for n in range(QUIET)]
-        quietly = clock.for_owner("quiet")
+        quietly = alarms.for_owner("quiet")
         await asyncio.gather(*(quietly.set(at=at, wake_message="now", target="noop") for at in moments))
         started = time.perf_counter()
-        await clock.run()
+        await alarms.run()
         seconds = time.perf_counter() - started
     waits = sorted((bisect_left(flood, begun) - bisect_left(flood, due)) / SLOTS for due, begun in quiet)
     return {"per_s": round((FLOOD + QUIET) / seconds)} | _points(waits, "batches")

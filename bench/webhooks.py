@@ -131,15 +131,15 @@ def _drain(told: Connection, url: str, place: dict[str, Any]) -> None:
     hook = {"kind": "webhook", "url": url, "secret": SECRET, "allow_private": True}
 
     async def drain() -> None:
-        async with build(Settings(**place, targets={TARGET: hook})) as clock:
-            tune_interpreter(clock)  # as `wakeful worker` does
-            served = targets_of(clock)
-            counting = _Counting(served[TARGET].target, WEBHOOKS, lambda: clock.dispatcher.stop())
+        async with build(Settings(**place, targets={TARGET: hook})) as alarms:
+            tune_interpreter(alarms)  # as `wakeful worker` does
+            served = targets_of(alarms)
+            counting = _Counting(served[TARGET].target, WEBHOOKS, lambda: alarms.dispatcher.stop())
             served[TARGET] = ServedTarget(counting, served[TARGET].concurrency)
             measured = _Measured()
-            await clock.dispatcher.run()  # returns once the last one is settled
+            await alarms.dispatcher.run()  # returns once the last one is settled
             figures = measured.figures()
-            stats = await clock.stats()
+            stats = await alarms.stats()
             assert stats.fired == WEBHOOKS, stats
             told.send(figures)
 

@@ -166,20 +166,20 @@ import asyncio, json, sys
 import wakeful
 
 async def main(db, **settings):
-    async with wakeful.open(db, owner="ada", **settings) as clock:
-        @clock.handler("ops")
+    async with wakeful.open(db, owner="ada", **settings) as alarms:
+        @alarms.handler("ops")
         async def ops(wake):
             return "done"
-        later = await clock.set("2035-07-01T09:00:00Z", "x", target="ops", colour="red")
-        await clock.update(later.id, label="y")
-        assert (await clock.get(later.id)).colour == "red"
-        await clock.update(later.id, colour="green")
-        soon = await clock.set("in 1 second", "x", target="ops", colour="blue")
-        async with asyncio.timeout(60), clock.running():
-            while (await clock.get(soon.id)).status != "fired":
+        later = await alarms.set("2035-07-01T09:00:00Z", "x", target="ops", colour="red")
+        await alarms.update(later.id, label="y")
+        assert (await alarms.get(later.id)).colour == "red"
+        await alarms.update(later.id, colour="green")
+        soon = await alarms.set("in 1 second", "x", target="ops", colour="blue")
+        async with asyncio.timeout(60), alarms.running():
+            while (await alarms.get(soon.id)).status != "fired":
                 await asyncio.sleep(0.05)
-    async with wakeful.open(db, owner="ada", **settings) as clock:
-        found = await clock.find()
+    async with wakeful.open(db, owner="ada", **settings) as alarms:
+        found = await alarms.find()
         assert {(alarm.label, alarm.colour) for alarm in found} == {("y", "green"), ("", "blue")}, found
 
 asyncio.run(main(sys.argv[1], **json.loads(sys.argv[2])))

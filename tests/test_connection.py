@@ -50,13 +50,13 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def clock(place: dict[str, Any]) -> AsyncIterator[wakeful.Wakeful]:
-    async with wakeful.open(**place, clock=ManualClock()) as clock:
-        yield clock
+async def alarms(place: dict[str, Any]) -> AsyncIterator[wakeful.Wakeful]:
+    async with wakeful.open(**place, clock=ManualClock()) as alarms:
+        yield alarms
 
 
 @pytest.fixture
-async def own(place: dict[str, Any], clock: wakeful.Wakeful) -> AsyncIterator[Own]:
+async def own(place: dict[str, Any], alarms: wakeful.Wakeful) -> AsyncIterator[Own]:
     if "schema" not in place:
         db = apsw.Connection(str(place["db"]))
         db.set_busy_timeout(10_000)
@@ -72,8 +72,8 @@ async def own(place: dict[str, Any], clock: wakeful.Wakeful) -> AsyncIterator[Ow
     await connection.close()
 
 
-async def change_all(clock: wakeful.Wakeful, ids: dict[str, str], connection: Any) -> None:
-    async with clock.within(connection) as tx:
+async def change_all(alarms: wakeful.Wakeful, ids: dict[str, str], connection: Any) -> None:
+    async with alarms.within(connection) as tx:
         await tx.cancel(ids["cancel"], reason="no longer")
         await tx.update(ids["update"], label="new", when="in 2 hours")
         await tx.pause(ids["pause"], reason="holiday")
@@ -83,29 +83,29 @@ async def change_all(clock: wakeful.Wakeful, ids: dict[str, str], connection: An
         await tx.set("in 1 hour", "new", key="set")
 
 
-async def state(clock: wakeful.Wakeful) -> dict[str, Any]:
+async def state(alarms: wakeful.Wakeful) -> dict[str, Any]:
     return {
         alarm.idempotency_key: (alarm.status, alarm.label, (alarm.next_fire_at - NEW_YEAR) / timedelta(hours=1))
-        for alarm in await clock.find()
+        for alarm in await alarms.find()
     }
 
 
-async def some(clock: wakeful.Wakeful) -> dict[str, str]:
+async def some(alarms: wakeful.Wakeful) -> dict[str, str]:
     verbs = ("cancel", "update", "pause", "resume", "snooze")
-    ids = {verb: (await clock.set("in 1 hour", "old", key=verb)).id for verb in verbs}
-    ids["skip"] = (await clock.set("@every 1h", "old", key="skip")).id
-    await clock.pause(ids["resume"])
+    ids = {verb: (await alarms.set("in 1 hour", "old", key=verb)).id for verb in verbs}
+    ids["skip"] = (await alarms.set("@every 1h", "old", key="skip")).id
+    await alarms.pause(ids["resume"])
     return ids
 
 
-async def test_every_change_counts_once_the_caller_commits(clock: wakeful.Wakeful, own: Own) -> None:
-    ids = await some(clock)
-    before = await state(clock)
+async def test_every_change_counts_once_the_caller_commits(alarms: wakeful.Wakeful, own: Own) -> None:
+    ids = await some(alarms)
+    before = await state(alarms)
     async with own.transaction() as connection:
         await own.execute("insert into orders values (1)")
-        await change_all(clock, ids, connection)
-        assert await state(clock) == before, "nobody else sees it before the commit"
-    assert await state(clock) == {
+        await change_all(alarms, ids, connection)
+        assert await state(alarms) == before, "nobody else sees it before the commit"
+    assert await state(alarms) == {
         "cancel": ("cancelled", "", 1),
         "update": ("active", "new", 2),
         "pause": ("paused", "", 1),
@@ -117,31 +117,31 @@ async def test_every_change_counts_once_the_caller_commits(clock: wakeful.Wakefu
     assert await own.execute("select id from orders") == [(1,)]
 
 
-async def test_nothing_happened_where_the_caller_rolls_back(clock: wakeful.Wakeful, own: Own) -> None:
-    ids = await some(clock)
-    before = await state(clock)
+async def test_nothing_happened_where_the_caller_rolls_back(alarms: wakeful.Wakeful, own: Own) -> None:
+    ids = await some(alarms)
+    before = await state(alarms)
     with suppress(Undo):
         async with own.transaction() as connection:
             await own.execute("insert into orders values (1)")
-            await change_all(clock, ids, connection)
+            await change_all(alarms, ids, connection)
             raise Undo
-    assert await state(clock) == before
+    assert await state(alarms) == before
     assert await own.execute("select id from orders") == []
-    assert "cancelled" not in (await clock.why(ids["cancel"])).summary
+    assert "cancelled" not in (await alarms.why(ids["cancel"])).summary
 
 
-async def test_changes_in_one_transaction_see_each_other(clock: wakeful.Wakeful, own: Own) -> None:
-    async with own.transaction() as connection, clock.within(connection) as tx:
+async def test_changes_in_one_transaction_see_each_other(alarms: wakeful.Wakeful, own: Own) -> None:
+    async with own.transaction() as connection, alarms.within(connection) as tx:
         alarm = await tx.set("in 1 hour", "go", key="k")
         changed = await tx.update(alarm.id, label="named", version=alarm.version)
         await tx.cancel("k")
-    kept = await clock.get(alarm.id)
+    kept = await alarms.get(alarm.id)
     assert (changed.alarm.version, kept.label, kept.status) == (alarm.version + 1, "named", "cancelled")
 
 
-async def test_a_refusal_leaves_the_caller_s_transaction_as_it_is(clock: wakeful.Wakeful, own: Own) -> None:
-    alarm = await clock.set("in 1 hour", "go", key="k")
-    async with own.transaction() as connection, clock.within(connection) as tx:
+async def test_a_refusal_leaves_the_caller_s_transaction_as_it_is(alarms: wakeful.Wakeful, own: Own) -> None:
+    alarm = await alarms.set("in 1 hour", "go", key="k")
+    async with own.transaction() as connection, alarms.within(connection) as tx:
         await own.execute("insert into orders values (1)")
         with pytest.raises(wakeful.StaleVersion):
             await tx.update(alarm.id, label="x", version=7)
@@ -152,22 +152,22 @@ async def test_a_refusal_leaves_the_caller_s_transaction_as_it_is(clock: wakeful
         with pytest.raises(wakeful.InvalidRequest):
             await tx.update(alarm.id, when="soonish")
     assert await own.execute("select id from orders") == [(1,)]
-    assert await clock.get(alarm.id) == alarm
+    assert await alarms.get(alarm.id) == alarm
 
 
 async def test_what_is_not_a_connection_to_this_database_is_refused(
-    clock: wakeful.Wakeful, own: Own, tmp_path: Path
+    alarms: wakeful.Wakeful, own: Own, tmp_path: Path
 ) -> None:
-    alarm = await clock.set("in 1 hour", "go")
+    alarm = await alarms.set("in 1 hour", "go")
     elsewhere = apsw.Connection(str(tmp_path / "elsewhere.db"))
     for wrong in (object(), "postgresql://x", elsewhere):
         with pytest.raises(wakeful.InvalidRequest) as raised:
-            async with clock.within(wrong):
+            async with alarms.within(wrong):
                 pass
         assert raised.value.field == "connection"
         assert raised.value.fix
     elsewhere.close()
-    assert await clock.get(alarm.id) == alarm
+    assert await alarms.get(alarm.id) == alarm
 
 
 # As SQLAlchemy has them over asyncpg
@@ -207,15 +207,15 @@ class AlchemySession:
 
 @pytest.mark.parametrize("form", ["connection", "session"])
 async def test_a_connection_or_a_session_of_sqlalchemy_s_shape_is_taken(form: str, pg_dsn: str, pg_schema: str) -> None:
-    async with wakeful.open(pg_dsn, schema=pg_schema) as clock:
-        alarm = await clock.set("in 1 hour", "go")
+    async with wakeful.open(pg_dsn, schema=pg_schema) as alarms:
+        alarm = await alarms.set("in 1 hour", "go")
         driver = await asyncpg.connect(pg_dsn)
         alchemy = AlchemyConnection(driver)
-        async with clock.within(alchemy if form == "connection" else AlchemySession(alchemy)) as tx:
+        async with alarms.within(alchemy if form == "connection" else AlchemySession(alchemy)) as tx:
             await tx.cancel(alarm.id)
-        assert (await clock.get(alarm.id)).status == "active"
+        assert (await alarms.get(alarm.id)).status == "active"
         await alchemy.begun.commit()
-        assert (await clock.get(alarm.id)).status == "cancelled"
+        assert (await alarms.get(alarm.id)).status == "cancelled"
         await driver.close()
 
 

@@ -20,7 +20,7 @@ from wakeful.python.sync import SyncWakeful
 from wakeful.testing import ManualClock
 
 VERBS = {
-    f"clock.{name}": verb
+    f"alarms.{name}": verb
     for name, verb in inspect.getmembers(wakeful.Wakeful, inspect.isfunction)
     if not name.startswith("_")
 }
@@ -33,16 +33,16 @@ async def test_the_example_of_a_verb_is_true(name: str, tmp_path: Path, monkeypa
     examples = doctest.DocTestParser().get_examples(inspect.getdoc(SHOWN[name]) or "")
     assert examples, f"the docstring of {name} has no example"
     time = ManualClock()
-    async with wakeful.open("world.db", owner="ada", clock=time) as clock:
-        retries = 0 if name == "clock.retry" else 5
-        await clock.set("in 1 minute", "Read the mail", max_failures=retries)
+    async with wakeful.open("world.db", owner="ada", clock=time) as alarms:
+        retries = 0 if name == "alarms.retry" else 5
+        await alarms.set("in 1 minute", "Read the mail", max_failures=retries)
         await time.advance(timedelta(minutes=1))
-        await clock.run_due()
-        [wake] = await clock.inbox()
-        alarm = await clock.set("every weekday at 9am", "Check the grant portal")
-        if name == "clock.retry":
-            await clock.delivery_failed(wake.fire.id, "HTTP 503")
-        names = {"wakeful": wakeful, "asyncio": asyncio, "clock": clock, "alarm": alarm, "wake": wake}
+        await alarms.run_due()
+        [wake] = await alarms.inbox()
+        alarm = await alarms.set("every weekday at 9am", "Check the grant portal")
+        if name == "alarms.retry":
+            await alarms.delivery_failed(wake.fire.id, "HTTP 503")
+        names = {"wakeful": wakeful, "asyncio": asyncio, "alarms": alarms, "alarm": alarm, "wake": wake}
         for example in examples:
             shown = await said(example.source, names)
             assert doctest.OutputChecker().check_output(example.want, shown, doctest.ELLIPSIS), (example.source, shown)

@@ -23,21 +23,21 @@ from wakeful.testing.alarms_for_tests import SteppedWakeful
 
 
 def test_an_application_opens_dispatches_and_closes(tmp_path: Path) -> None:
-    clock, fired = wakeful.open(tmp_path / "wakeful.db"), asyncio.Event()
+    alarms, fired = wakeful.open(tmp_path / "wakeful.db"), asyncio.Event()
 
-    @clock.handler("ops")
+    @alarms.handler("ops")
     async def ops(wake: wakeful.Wake) -> str:
         fired.set()
         return "done"
 
     async def remind(request: Request) -> PlainTextResponse:
-        alarm = await clock.set(delay=0.01, wake_message="hello", target="ops")
+        alarm = await alarms.set(delay=0.01, wake_message="hello", target="ops")
         async with asyncio.timeout(30):
             await fired.wait()
         return PlainTextResponse(alarm.id)
 
-    routes = [Route("/remind", remind), Mount("/wakeful", clock.asgi())]
-    with TestClient(Starlette(routes=routes, lifespan=clock.lifespan), base_url="http://localhost") as client:
+    routes = [Route("/remind", remind), Mount("/wakeful", alarms.asgi())]
+    with TestClient(Starlette(routes=routes, lifespan=alarms.lifespan), base_url="http://localhost") as client:
         id = client.get("/remind").text
         assert client.get(f"/wakeful/v1/alarms/{id}").json()["wake_message"] == "hello"
     with wakeful.open_sync(tmp_path / "wakeful.db") as again:  # stopped in good order: nothing is left in flight
@@ -47,14 +47,14 @@ def test_an_application_opens_dispatches_and_closes(tmp_path: Path) -> None:
 
 
 async def test_what_breaks_the_dispatcher_is_raised_where_it_runs(tmp_path: Path) -> None:
-    async with wakeful.open(tmp_path / "wakeful.db") as clock:
+    async with wakeful.open(tmp_path / "wakeful.db") as alarms:
 
         async def broken(*, signals: bool = True) -> None:
             raise RuntimeError("out of order")
 
-        clock.run = broken  # type: ignore[method-assign]
+        alarms.run = broken  # type: ignore[method-assign]
         with pytest.raises(RuntimeError, match="out of order"):
-            async with clock.running():
+            async with alarms.running():
                 await asyncio.sleep(0)
 
 
@@ -145,9 +145,9 @@ async def test_what_ran_once_runs_again(tmp_path: Path) -> None:
 
 
 async def test_an_error_of_the_block_is_raised_as_it_is(tmp_path: Path) -> None:
-    async with wakeful.open(tmp_path / "wakeful.db") as clock:
+    async with wakeful.open(tmp_path / "wakeful.db") as alarms:
         with pytest.raises(KeyError, match="mine"):
-            async with clock.running():
+            async with alarms.running():
                 raise KeyError("mine")
 
 
@@ -155,52 +155,52 @@ def test_a_plain_script_dispatches_in_the_background(tmp_path: Path) -> None:
     import threading
 
     fired = threading.Event()
-    with wakeful.open_sync(tmp_path / "wakeful.db", background=True) as clock:
-        clock.handler("ops")(lambda wake: fired.set())
-        alarm = clock.set(delay=0.01, wake_message="hello", target="ops")
+    with wakeful.open_sync(tmp_path / "wakeful.db", background=True) as alarms:
+        alarms.handler("ops")(lambda wake: fired.set())
+        alarm = alarms.set(delay=0.01, wake_message="hello", target="ops")
         assert fired.wait(30)
-    with wakeful.open_sync(tmp_path / "wakeful.db") as clock:
-        assert clock.get(alarm.id).fire_count == 1
+    with wakeful.open_sync(tmp_path / "wakeful.db") as alarms:
+        assert alarms.get(alarm.id).fire_count == 1
 
 
 async def test_a_process_that_only_sets_alarms_declares_who_will_serve_them(tmp_path: Path) -> None:
-    async with wakeful.open(tmp_path / "wakeful.db") as clock:
+    async with wakeful.open(tmp_path / "wakeful.db") as alarms:
         with pytest.raises(UnknownTarget):
-            await clock.set("in 1 hour", "hello", target="ops")
-        clock.declare("ops")
-        alarm = await clock.set("in 1 hour", "hello", target="ops")
+            await alarms.set("in 1 hour", "hello", target="ops")
+        alarms.declare("ops")
+        alarm = await alarms.set("in 1 hour", "hello", target="ops")
         assert alarm.target == "ops"
-        assert await clock.run_due() == 0  # it is not served here
+        assert await alarms.run_due() == 0  # it is not served here
 
 
 async def test_a_handler_without_a_name_is_refused_at_once(tmp_path: Path) -> None:
-    clock = wakeful.open(tmp_path / "wakeful.db")
-    with pytest.raises(InvalidRequest, match=r'@clock\.handler\("NAME"\)'):
+    alarms = wakeful.open(tmp_path / "wakeful.db")
+    with pytest.raises(InvalidRequest, match=r'@alarms\.handler\("NAME"\)'):
 
-        @clock.handler  # type: ignore[arg-type]
+        @alarms.handler  # type: ignore[arg-type]
         async def ops(wake: wakeful.Wake) -> str:
             return "never"
 
-    await clock.close()
+    await alarms.close()
 
 
 def test_a_stepped_clock_delivers_while_time_passes(tmp_path: Path) -> None:
-    with SteppedWakeful(tmp_path / "wakeful.db") as clock:
+    with SteppedWakeful(tmp_path / "wakeful.db") as alarms:
         sent: list[str] = []
-        clock.handler("brief")(lambda wake: sent.append(wake.message))
-        clock.set("in 1 hour", "Morning brief", target="brief")
-        clock.advance("59m")
+        alarms.handler("brief")(lambda wake: sent.append(wake.message))
+        alarms.set("in 1 hour", "Morning brief", target="brief")
+        alarms.advance("59m")
         assert sent == []
-        clock.advance("1m")
+        alarms.advance("1m")
         assert sent == ["Morning brief"]
 
 
 PLUGGED = """
-def test_the_brief_is_sent(wakeful_clock):
+def test_the_brief_is_sent(wakeful_alarms):
     sent = []
-    wakeful_clock.handler("brief")(lambda wake: sent.append(wake.message))
-    wakeful_clock.set("in 1 hour", "Morning brief", target="brief")
-    wakeful_clock.advance("1h")
+    wakeful_alarms.handler("brief")(lambda wake: sent.append(wake.message))
+    wakeful_alarms.set("in 1 hour", "Morning brief", target="brief")
+    wakeful_alarms.advance("1h")
     assert sent == ["Morning brief"]
 """
 

@@ -22,6 +22,6 @@ def test_no_test_reaches_for_what_wakeful_testing_hands_out() -> None:
     assert not found, "wakeful.testing has store_of and targets_of for this:\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize("said", ["clock._store.get(id)", "visit.clock._served['x']", "(await opened())._store"])
+@pytest.mark.parametrize("said", ["alarms._store.get(id)", "visit.clock._served['x']", "(await opened())._store"])
 def test_what_counts_as_reaching(said: str) -> None:
     assert PRIVATE.search(said)

@@ -65,9 +65,9 @@ def test_settings_that_say_nothing_are_the_policy_of_a_new_alarm() -> None:
 
 
 async def test_from_python(tmp_path: Path) -> None:
-    async with wakeful.open(tmp_path / "wakeful.db", **SAID) as clock:
-        assert (await clock.set("in 1 hour", "x")).policy == MEANT
-        said = await clock.set("in 1 hour", "x", policy={"backoff_base": 30, "expires": "1h"})
+    async with wakeful.open(tmp_path / "wakeful.db", **SAID) as alarms:
+        assert (await alarms.set("in 1 hour", "x")).policy == MEANT
+        said = await alarms.set("in 1 hour", "x", policy={"backoff_base": 30, "expires": "1h"})
         assert said.policy == Policy(
             backoff_base=30,
             backoff_cap=86_400,
@@ -79,15 +79,15 @@ async def test_from_python(tmp_path: Path) -> None:
             expires=3600,
             on_silence="again",
         )
-        given = await clock.set("in 1 hour", "x", policy=Policy(grace=7))
+        given = await alarms.set("in 1 hour", "x", policy=Policy(grace=7))
         assert given.policy == Policy(grace=7, on_silence="again"), "a whole policy is taken at its word"
-        edited = (await clock.update(said.id, policy={"backoff_cap": "1m"})).alarm
+        edited = (await alarms.update(said.id, policy={"backoff_cap": "1m"})).alarm
         assert (edited.policy.backoff_base, edited.policy.backoff_cap, edited.policy.expires) == (
             30,
             60,
             3600,
         )
-        edited = (await clock.update(said.id, policy={"backoff_base": None, "expires": None})).alarm
+        edited = (await alarms.update(said.id, policy={"backoff_base": None, "expires": None})).alarm
         assert (edited.policy.backoff_base, edited.policy.backoff_cap, edited.policy.expires) == (
             5,
             60,
@@ -105,9 +105,9 @@ async def test_over_http_and_mcp(settings: Settings) -> None:
         assert changed.json["policy"] == SHOWN | {"backoff_base": 30}
         many = await visit("POST", "/v1/alarms/batch", {"alarms": [{"wake_message": "x", "when": "in 1 hour"}]})
         assert many.json["results"][0]["alarm"]["policy"] == SHOWN
-        async with Client(door(visit.clock)) as client:
+        async with Client(door(visit.alarms)) as client:
             told = await Agent(client)("alarm_set", when="in 1 hour", wake_message="y")
-        assert (await visit.clock.get(told["alarm"]["id"])).policy == MEANT
+        assert (await visit.alarms.get(told["alarm"]["id"])).policy == MEANT
 
 
 def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,11 +145,11 @@ def test_a_default_that_cannot_be_stops_the_start(name: str, value: Any) -> None
 @pytest.mark.parametrize(("retention", "left"), [("forever", 1), ("90d", 0)])
 async def test_what_is_kept_forever_is_not_purged(tmp_path: Path, retention: str, left: int) -> None:
     time = ManualClock()
-    async with wakeful.open(tmp_path / "wakeful.db", clock=time, retention=retention) as clock:
-        await clock.cancel((await clock.set("in 1 hour", "x")).id)
+    async with wakeful.open(tmp_path / "wakeful.db", clock=time, retention=retention) as alarms:
+        await alarms.cancel((await alarms.set("in 1 hour", "x")).id)
         await time.advance(86_400 * 365 * 50)
-        await clock.dispatcher._upkeep._purge(time.now())
-        assert len(await clock.find()) == left
+        await alarms.dispatcher._upkeep._purge(time.now())
+        assert len(await alarms.find()) == left
 
 
 def test_forever_is_said_in_every_place_a_setting_is(tmp_path: Path) -> None:

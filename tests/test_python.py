@@ -363,33 +363,33 @@ async def test_a_create_inside_a_transaction_counts_when_it_commits(pg_dsn: str,
 
 
 def test_the_plain_front_has_the_same_verbs_and_works_without_a_loop(tmp_path: Path) -> None:
-    with wakeful.open_sync(tmp_path / "w.db") as clock:
-        alarm = clock.set(delay=60, wake_message="go")
-        assert clock.get(alarm.id) == alarm
-        assert clock.find() == [alarm]
-        assert clock.cancel(alarm.id).alarm.status == "cancelled"
+    with wakeful.open_sync(tmp_path / "w.db") as alarms:
+        alarm = alarms.set(delay=60, wake_message="go")
+        assert alarms.get(alarm.id) == alarm
+        assert alarms.find() == [alarm]
+        assert alarms.cancel(alarm.id).alarm.status == "cancelled"
         with pytest.raises(wakeful.NotFound):
-            clock.get("nothing")
+            alarms.get("nothing")
     verbs = {name for name, _ in inspect.getmembers(Wakeful, inspect.iscoroutinefunction) if not name.startswith("_")}
     missing = verbs - set(dir(SyncWakeful)) - {"check_targets"}
     assert missing == set()
 
 
 async def test_a_dispatcher_that_is_cancelled_stops_cleanly(tmp_path: Path) -> None:
-    async with wakeful.open(tmp_path / "w.db") as clock:
+    async with wakeful.open(tmp_path / "w.db") as alarms:
         rang = asyncio.Event()
 
-        @clock.handler("ops")
+        @alarms.handler("ops")
         async def ops(wake: wakeful.Wake) -> None:
             rang.set()
 
-        task = asyncio.create_task(clock.run())
-        await clock.set(delay=0.01, wake_message="go", target="ops")
+        task = asyncio.create_task(alarms.run())
+        await alarms.set(delay=0.01, wake_message="go", target="ops")
         await asyncio.wait_for(rang.wait(), 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert (await clock.stats()).completed == 1
+        assert (await alarms.stats()).completed == 1
 
 
 def test_every_public_name_is_there_and_nothing_else() -> None:

@@ -1,7 +1,7 @@
 """wakeful: a durable alarm clock for AI agents and services.
 
-    async with wakeful.open("wakeful.db") as clock:
-        await clock.set("tomorrow at 9am", "Check the grant portal")
+    async with wakeful.open("wakeful.db") as alarms:
+        await alarms.set("tomorrow at 9am", "Check the grant portal")
 
 Nothing happens at import, and names are resolved when they are first used.
 """

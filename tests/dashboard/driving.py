@@ -33,7 +33,7 @@ class Door:
 
 def door(visit: Visitor, error: str = "the door is locked") -> Door:
     made = Door(error)
-    targets_of(visit.clock)["door"] = ServedTarget(made, 8)
+    targets_of(visit.alarms)["door"] = ServedTarget(made, 8)
     return made
 
 
@@ -41,7 +41,7 @@ def door(visit: Visitor, error: str = "the door is locked") -> Door:
 
 
 async def alarm_of(visit: Visitor, id: str) -> Alarm:
-    alarm = await store_of(visit.clock).get(id)
+    alarm = await store_of(visit.alarms).get(id)
     assert alarm is not None
     return alarm
 
@@ -61,7 +61,7 @@ async def fired_as(visit: Visitor, status: str) -> None:
     """Wait until a fire ends like that."""
 
     async def look() -> bool:
-        return bool(await store_of(visit.clock).fires(FireQuery(statuses=(status,), limit=1)))
+        return bool(await store_of(visit.alarms).fires(FireQuery(statuses=(status,), limit=1)))
 
     await until(look)
 

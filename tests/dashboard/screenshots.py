@@ -71,17 +71,17 @@ async def main(folder: Path) -> None:
             clock = StoppedClock()
             alarm = await fill(f"{place}/full.db", clock)
             async with serving(f"{place}/full.db", clock=clock) as visit:
-                serve_targets(visit.clock)
+                serve_targets(visit.alarms)
                 await take(browser, visit, folder, "", VIEWS | {"alarm": alarm, "edit": f"{alarm}/edit"})
                 await take(
                     browser, visit, folder, "-whole", VIEWS | {"alarm": alarm, "edit": f"{alarm}/edit"}, whole=True
                 )
             async with serving(f"{place}/empty.db", clock=clock) as visit:
-                targets_of(visit.clock).pop("agent")
+                targets_of(visit.alarms).pop("agent")
                 await take(browser, visit, folder, "-empty", VIEWS)
             alarm = await fill_up(f"{place}/many.db", clock, MANY)
             async with serving(f"{place}/many.db", clock=clock) as visit:
-                targets_of(visit.clock).update(served_targets(f"agent-{number}" for number in range(20)))
+                targets_of(visit.alarms).update(served_targets(f"agent-{number}" for number in range(20)))
                 await take(browser, visit, folder, "-many", VIEWS | {"alarm": alarm, "edit": f"{alarm}/edit"})
 
 

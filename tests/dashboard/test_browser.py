@@ -58,7 +58,7 @@ async def test_what_fails_needs_you_and_is_repaired_with_one_button(browser: Bro
         await keep(page)
         needs = page.locator("#needs")
         await expect(needs).to_contain_text("Nothing.")
-        await both.clock.set(delay=0.01, wake_message="open up", target="door")
+        await both.alarms.set(delay=0.01, wake_message="open up", target="door")
         await expect(needs).to_contain_text("open up")
         await expect(needs).to_contain_text("the door is locked")
         assert await is_kept(page)
@@ -67,7 +67,7 @@ async def test_what_fails_needs_you_and_is_repaired_with_one_button(browser: Bro
         await expect(page.locator("#said")).to_contain_text("tried again")
         await expect(page.locator("#tail")).to_contain_text("walked in")
         await expect(page.locator("#needs")).to_contain_text("Nothing.")
-    [fire] = await store_of(both.clock).fires(FireQuery(limit=10))
+    [fire] = await store_of(both.alarms).fires(FireQuery(limit=10))
     assert fire.status == "completed"
 
 
@@ -152,7 +152,7 @@ async def test_what_cannot_be_taken_back_is_not_done_where_one_says_no(browser: 
 
 async def test_a_failed_fire_is_tried_again_from_its_alarm(browser: Browser, both: Visitor) -> None:
     made = door(both)
-    alarm = await both.clock.set(delay=0.01, wake_message="open up", target="door")
+    alarm = await both.alarms.set(delay=0.01, wake_message="open up", target="door")
     await is_over(both, alarm.id)
     made.error = ""
     async with reading(browser, both.url) as reader:
@@ -180,7 +180,7 @@ async def test_who_signs_in_stays_in_until_they_sign_out(browser: Browser, both:
 
 async def test_who_may_only_read_sees_it_live_and_has_no_button(browser: Browser, both: Visitor) -> None:
     door(both)
-    failed = await both.clock.for_owner("ada").set(delay=0.01, wake_message="open up", target="door")
+    failed = await both.alarms.for_owner("ada").set(delay=0.01, wake_message="open up", target="door")
     await is_over(both, failed.id)
     token = (await both.token("ada", "read"))["authorization"].removeprefix("Bearer ")
     async with reading(browser, both.url, token=token) as reader:
@@ -192,12 +192,12 @@ async def test_who_may_only_read_sees_it_live_and_has_no_button(browser: Browser
             await page.close()
         page = await reader.open("/alarms")
         await is_live(page)
-        await both.clock.for_owner("ada").set("in 1 hour", "also seen")
+        await both.alarms.for_owner("ada").set("in 1 hour", "also seen")
         await expect(page.locator("#rows")).to_contain_text("also seen")
         await page.keyboard.press("j")
         for key in "xpcs":  # keys have nothing to press
             await page.keyboard.press(key)
         await expect(page.locator("tr.at-cursor")).to_contain_text("also seen")
-    assert {await status_of(both, alarm.id) for alarm in await both.clock.for_owner("ada").find(text="also")} == {
+    assert {await status_of(both, alarm.id) for alarm in await both.alarms.for_owner("ada").find(text="also")} == {
         "active"
     }

@@ -21,7 +21,7 @@ WHOLE = 600_000  # milliseconds that so many may take on a busy machine
 
 
 async def set_many(visit: Visitor, count: int, label: str) -> None:
-    alarms = visit.clock.for_owner("local")
+    alarms = visit.alarms.for_owner("local")
     for first in range(0, count, 500):
         numbers = range(first, min(first + 500, count))
         await alarms.create_many(
@@ -30,7 +30,7 @@ async def set_many(visit: Visitor, count: int, label: str) -> None:
 
 
 async def paused(visit: Visitor) -> list[str]:
-    found = await store_of(visit.clock).find(AlarmQuery(owner="local", statuses=("paused",), limit=2 * MANY))
+    found = await store_of(visit.alarms).find(AlarmQuery(owner="local", statuses=("paused",), limit=2 * MANY))
     return [alarm.label for alarm in found]
 
 

@@ -45,18 +45,18 @@ async def written_everywhere(visit: Visitor) -> list[str]:
     for number, nasty in enumerate(NASTY):
         made.error = nasty
         texts: dict[str, Any] = {"label": nasty, "conversation_id": nasty, "key": nasty}
-        alarm = await visit.clock.set(delay=0.01, wake_message=nasty, target="door", payload={nasty: [nasty]}, **texts)
+        alarm = await visit.alarms.set(delay=0.01, wake_message=nasty, target="door", payload={nasty: [nasty]}, **texts)
         await is_over(visit, alarm.id)
-        kept = await visit.clock.set(f"every day at {number + 8}am" if number < 4 else "in 5 hours", nasty)
-        await visit.clock.pause(kept.id, reason=nasty)
+        kept = await visit.alarms.set(f"every day at {number + 8}am" if number < 4 else "in 5 hours", nasty)
+        await visit.alarms.pause(kept.id, reason=nasty)
         ids.append(alarm.id)
-    now = await visit.clock.service.now()
+    now = await visit.alarms.service.now()
     for nasty in NASTY:
-        await visit.clock.for_owner(nasty).set("in 1 hour", nasty)
+        await visit.alarms.for_owner(nasty).set("in 1 hour", nasty)
         text, token = mint(nasty, ("read",), now=now, label=nasty)
         assert text
-        await store_of(visit.clock).access.add_token(token)
-    await visit.clock.service.targets.pause("door", by=NASTY[0], reason=NASTY[1])
+        await store_of(visit.alarms).access.add_token(token)
+    await visit.alarms.service.targets.pause("door", by=NASTY[0], reason=NASTY[1])
     return ids
 
 
@@ -110,11 +110,11 @@ async def views(visit: Visitor) -> list[str]:
     """Each page there is, with something on it."""
     long = "a_long_word_that_nobody_can_break_" * 6
     door(visit, f"the door is locked: {long}")
-    failed = await visit.clock.set(delay=0.01, wake_message=long, target="door", label=long)
+    failed = await visit.alarms.set(delay=0.01, wake_message=long, target="door", label=long)
     await is_over(visit, failed.id)
-    daily = await visit.clock.set("every day at 9am", "Morning brief", payload={long: 3}, conversation_id=long)
-    paused = await visit.clock.set("in 2 hours", "later")
-    await visit.clock.pause(paused.id, reason=long)
+    daily = await visit.alarms.set("every day at 9am", "Morning brief", payload={long: 3}, conversation_id=long)
+    paused = await visit.alarms.set("in 2 hours", "later")
+    await visit.alarms.pause(paused.id, reason=long)
     return [
         *("/", "/new", "/alarms", "/alarms?text=nothing-like-it", f"/alarms?label={long}", "/fires", "/targets"),
         *("/health", "/owners", "/timeline", "/timeline?month=2026-11", "/bulk/alarms?verb=pause"),

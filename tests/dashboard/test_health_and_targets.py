@@ -113,9 +113,9 @@ async def visit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 async def fired(visit: Visitor, owner: str, target: str, **given: Any) -> None:
-    store = store_of(visit.clock)
-    now = await visit.clock.service.now()
-    alarm = an_alarm(visit.clock.service.clock, owner_did=owner, target=target, status="cancelled")
+    store = store_of(visit.alarms)
+    now = await visit.alarms.service.now()
+    alarm = an_alarm(visit.alarms.service.clock, owner_did=owner, target=target, status="cancelled")
     await added(store, alarm)
     at = now - 2 * MINUTE
     fire = a_fire(alarm, scheduled_for=at, started_at=at + timedelta(seconds=3), updated_at=now, **given)
@@ -150,9 +150,9 @@ async def test_health_tells_of_all_owners(visit: Visitor) -> None:
 
 
 async def test_what_waits_is_told_with_whose_it_is(visit: Visitor) -> None:
-    now = await visit.clock.service.now()
-    far = an_alarm(visit.clock.service.clock, due=-90, owner_did="ada <i>", target="elsewhere", created_at=now)
-    await added(store_of(visit.clock), far)
+    now = await visit.alarms.service.now()
+    far = an_alarm(visit.alarms.service.clock, due=-90, owner_did="ada <i>", target="elsewhere", created_at=now)
+    await added(store_of(visit.alarms), far)
     shown = (await visit("GET", "/health")).text
     assert "Whose they are" in shown
     assert "ada &lt;i&gt;" in shown
@@ -190,7 +190,7 @@ async def test_a_test_wake_goes_through_the_real_target_and_leaves_nothing(visit
     assert "awaits: a report" in answer.text
     wake = visit.agent.wakes.get_nowait()
     assert wake.alarm.created_via == "dashboard"
-    assert (await visit.clock.stats()).total == 0
+    assert (await visit.alarms.stats()).total == 0
     assert (await sent(visit, "/targets/nowhere/test", cookie)).status in (400, 404)
     own = await signed_in(visit, "ada")
     assert (await sent(visit, "/targets/agent/test", own)).status == 403

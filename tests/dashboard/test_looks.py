@@ -60,12 +60,12 @@ async def full(tmp_path: Path) -> AsyncIterator[tuple[Visitor, str]]:
     """A server where every view has something to show."""
     async with serving(str(tmp_path / "w.db"), tick=timedelta(milliseconds=50)) as visit:
         door(visit)
-        failed = await visit.clock.set(delay=0.01, wake_message=LONG, target="door", label=LONG)
-        await visit.clock.set("every day at 9am", "Morning brief", payload={"page": 3}, conversation_id="c1")
-        paused = await visit.clock.set("in 2 hours", "later")
-        await visit.clock.pause(paused.id, reason="holidays")
+        failed = await visit.alarms.set(delay=0.01, wake_message=LONG, target="door", label=LONG)
+        await visit.alarms.set("every day at 9am", "Morning brief", payload={"page": 3}, conversation_id="c1")
+        paused = await visit.alarms.set("in 2 hours", "later")
+        await visit.alarms.pause(paused.id, reason="holidays")
         await visit.fired()
-        while len(await store_of(visit.clock).fires(FireQuery(limit=10))) < 2:
+        while len(await store_of(visit.alarms).fires(FireQuery(limit=10))) < 2:
             pass
         yield visit, f"/alarms/{failed.id}"
 
@@ -168,7 +168,7 @@ async def test_nothing_moves_when_something_is_said_or_fires(browser: Browser, f
         page = await reader.open("/")
         await is_live(page)
         wide = [await page.locator(one).bounding_box() for one in ("#needs", "#tail")]
-        await visit.clock.set(delay=0.01, wake_message="a wake with a longer name than those before it " * 4)
+        await visit.alarms.set(delay=0.01, wake_message="a wake with a longer name than those before it " * 4)
         await expect(page.locator("#tail")).to_contain_text("a wake with a longer name", timeout=60_000)
         after = [await page.locator(one).bounding_box() for one in ("#needs", "#tail")]
         assert [one and (one["x"], one["y"], one["width"]) for one in after] == [

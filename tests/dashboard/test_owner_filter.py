@@ -18,8 +18,8 @@ from wakeful.testing import store_of
 @pytest.fixture(params=["sqlite", "postgres"])
 async def both(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Visitor]:
     async with serving(**database_of(request, tmp_path)) as visitor:
-        await visitor.clock.for_owner("ada & co").set("in 1 hour", "of ada")
-        await visitor.clock.for_owner("ops").set("in 1 hour", "of the operator")
+        await visitor.alarms.for_owner("ada & co").set("in 1 hour", "of ada")
+        await visitor.alarms.for_owner("ops").set("in 1 hour", "of the operator")
         yield visitor
 
 
@@ -73,4 +73,4 @@ async def test_many_of_another_owner_are_changed_and_changed_back(both: Visitor)
 
 
 async def statuses(visit: Visitor) -> dict[str, str]:
-    return {alarm.wake_message: alarm.status for alarm in await store_of(visit.clock).find(AlarmQuery(limit=10))}
+    return {alarm.wake_message: alarm.status for alarm in await store_of(visit.alarms).find(AlarmQuery(limit=10))}

@@ -40,7 +40,7 @@ async def sent(visit: Visitor, path: str, cookie: dict[str, str], form: list[tup
 async def test_owners_with_what_they_have(visit: Visitor) -> None:
     for owner, count in (("ada", 3), ("<b>bob</b>", 1)):
         for number in range(count):
-            await visit.clock.for_owner(owner).set("in 1 day", f"note {number}")
+            await visit.alarms.for_owner(owner).set("in 1 day", f"note {number}")
     shown = (await visit("GET", "/owners")).text
     assert "&lt;b&gt;bob&lt;/b&gt;" in shown
     assert "<b>bob</b>" not in shown
@@ -53,10 +53,10 @@ async def test_only_an_operator_gets_in(visit: Visitor) -> None:
     assert (await visit("GET", "/owners", headers=cookie)).status == 403
     made = await sent(visit, "/owners/tokens", cookie, [("owner", "ada"), ("scope", "admin")])
     assert made.status == 403
-    [own] = await store_of(visit.clock).access.tokens()
+    [own] = await store_of(visit.alarms).access.tokens()
     refused = await sent(visit, f"/owners/tokens/{own.id}/revoke", cookie, [("typed", own.id)])
     assert refused.status == 403
-    [still] = await store_of(visit.clock).access.tokens()
+    [still] = await store_of(visit.alarms).access.tokens()
     assert still.revoked_at is None
     assert ">Owners</a>" not in (await visit("GET", "/", headers=cookie)).text
 
@@ -76,7 +76,7 @@ async def test_a_token_is_shown_once_and_works(visit: Visitor) -> None:
     assert token not in shown
     assert token.split("_", 2)[2] not in shown  # the secret part may itself have a "_" in it
     assert "her &lt;i&gt;agent&lt;/i&gt;" in shown
-    kept = await store_of(visit.clock).access.token(token.split("_")[1])
+    kept = await store_of(visit.alarms).access.token(token.split("_")[1])
     assert kept is not None
     assert (kept.owner_did, kept.scopes) == ("ada", ("read", "write"))
     assert kept.expires_at is not None
@@ -87,7 +87,7 @@ async def test_what_is_refused_makes_no_token(visit: Visitor) -> None:
     wrong = ([("owner", " "), ("scope", "read")], [("owner", "ada")], [("owner", "ada"), ("scope", "root")])
     for form in (*wrong, [("owner", "ada"), ("scope", "read"), ("expires", "soon")]):
         assert (await sent(visit, "/owners/tokens", cookie, form)).status == 400
-    assert len(await store_of(visit.clock).access.tokens()) == 1
+    assert len(await store_of(visit.alarms).access.tokens()) == 1
 
 
 async def test_a_token_is_revoked_by_typing_its_id(visit: Visitor) -> None:
@@ -97,12 +97,12 @@ async def test_a_token_is_revoked_by_typing_its_id(visit: Visitor) -> None:
     refused = await sent(visit, f"/owners/tokens/{id}/revoke", cookie, [("typed", "yes")])
     assert refused.status == 409
     assert f"Type {id}" in refused.text
-    kept = await store_of(visit.clock).access.token(id)
+    kept = await store_of(visit.alarms).access.token(id)
     assert kept is not None
     assert kept.revoked_at is None
     done = await sent(visit, f"/owners/tokens/{id}/revoke", cookie, [("typed", id)])
     assert (done.status, done.headers["location"]) == (303, "/owners")
-    kept = await store_of(visit.clock).access.token(id)
+    kept = await store_of(visit.alarms).access.token(id)
     assert kept is not None
     assert kept.revoked_at is not None
     unknown = await sent(visit, "/owners/tokens/abc123/revoke", cookie, [("typed", "abc123")])
@@ -111,7 +111,7 @@ async def test_a_token_is_revoked_by_typing_its_id(visit: Visitor) -> None:
 
 async def test_owners_are_shown_a_page_at_a_time(visit: Visitor) -> None:
     for number in range(22):
-        await visit.clock.for_owner(f"owner-{number:02}").set("in 1 day", "note")
+        await visit.alarms.for_owner(f"owner-{number:02}").set("in 1 day", "note")
     shown = (await visit("GET", "/owners")).text
     assert "owner-19" in shown
     assert "owner-20<" not in shown

@@ -42,9 +42,9 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def full(settings: dict[str, Any], fill: Callable[[str, Any], Any]) -> AsyncIterator[tuple[Visitor, list[str]]]:
     """A server before a full database, and the pages that it is asked for."""
-    async with build(Settings(**settings)) as clock:
-        made = await clock.set("every day at 9am", "Look at the grant portal", label="grants")
-        now = await clock.service.now()
+    async with build(Settings(**settings)) as alarms:
+        made = await alarms.set("every day at 9am", "Look at the grant portal", label="grants")
+        now = await alarms.service.now()
     await fill(made.id, now)
     async with serving(**settings) as visit:
         yield visit, views(made.id, now)

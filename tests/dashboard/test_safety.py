@@ -41,7 +41,7 @@ ALARM = {"when": "in 1 hour", "wake_message": "from a form"}
 
 
 async def alarms_of(visit: Visitor, owner: str = "ada") -> list[str]:
-    return [alarm.wake_message for alarm in await store_of(visit.clock).find(AlarmQuery(owner=owner, limit=100))]
+    return [alarm.wake_message for alarm in await store_of(visit.alarms).find(AlarmQuery(owner=owner, limit=100))]
 
 
 # Forms
@@ -150,7 +150,7 @@ async def test_who_may_only_read_sees_no_buttons_and_is_refused(visit: Visitor) 
         assert answer.status == 403, path
         assert answer.headers["content-type"].startswith("text/html")
         assert "needs write" in answer.text
-    [alarm] = await store_of(visit.clock).find(AlarmQuery(owner="ada", limit=100))
+    [alarm] = await store_of(visit.alarms).find(AlarmQuery(owner="ada", limit=100))
     assert alarm.status == "paused"
 
 
@@ -159,10 +159,10 @@ async def test_only_an_operator_pauses_a_target_or_sees_the_machine(visit: Visit
     assert (await ada.get("/health")).status == 403
     assert "/health" not in (await ada.get("/")).text
     assert (await ada.post("/targets/agent/pause")).status == 403
-    assert await visit.clock.service.targets.states() == {}
+    assert await visit.alarms.service.targets.states() == {}
     operator = await person(visit, "ops", "admin")
     assert (await operator.post("/targets/agent/pause")).status == 303
-    assert (await visit.clock.service.targets.states())["agent"].paused_at is not None
+    assert (await visit.alarms.service.targets.states())["agent"].paused_at is not None
 
 
 # Headers, and what pages are made of
@@ -199,10 +199,10 @@ async def test_what_others_write_is_text_in_every_page(visit: Visitor) -> None:
     """Also without a browser: what a page answers has none of it as markup, in its texts or its fields."""
     nasty = "\"><script>alert(1)</script><b data-xss='1'>"
     operator = await person(visit, "ops", "admin")
-    ops = visit.clock.for_owner("ops")
+    ops = visit.alarms.for_owner("ops")
     alarm = await ops.set("in 5 hours", nasty, label=nasty, payload={nasty: 1}, conversation_id=nasty, key=nasty)
     await ops.pause(alarm.id, reason=nasty)
-    await visit.clock.for_owner(nasty).set("in 1 hour", nasty)
+    await visit.alarms.for_owner(nasty).set("in 1 hour", nasty)
     asked = quote(nasty)
     for path in (
         *(*PAGES, f"/alarms/{alarm.id}", f"/alarms/{alarm.id}/edit", "/owners", "/bulk/alarms?verb=resume"),
@@ -245,7 +245,7 @@ async def test_no_page_has_a_secret_in_it(tmp_path: Path) -> None:
 
 async def _until_tried(visit: Visitor, owner: str) -> None:
     async with asyncio.timeout(60):
-        while not await store_of(visit.clock).fires(FireQuery(owner=owner, limit=1)):
+        while not await store_of(visit.alarms).fires(FireQuery(owner=owner, limit=1)):
             pass
 
 
@@ -263,8 +263,8 @@ async def test_turned_off_there_are_no_pages(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def mounted(tmp_path: Path, prefix: str) -> AsyncIterator[httpx2.AsyncClient]:
-    async with build(Settings(db=str(tmp_path / "w.db"))) as clock:
-        app = Starlette(routes=[Mount(prefix, clock.asgi())])
+    async with build(Settings(db=str(tmp_path / "w.db"))) as alarms:
+        app = Starlette(routes=[Mount(prefix, alarms.asgi())])
         transport = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             yield client
@@ -298,10 +298,10 @@ async def test_in_another_program_every_link_keeps_the_prefix(tmp_path: Path) ->
 
 
 async def test_in_another_program_the_cookie_is_sent_to_the_pages_only(tmp_path: Path) -> None:
-    async with build(Settings(db=str(tmp_path / "w.db"))) as clock:
-        text, token = mint("ada", ["read"], now=await clock.service.now())
-        await store_of(clock).access.add_token(token)
-        app: Any = Starlette(routes=[Mount("/clock", clock.asgi())])
+    async with build(Settings(db=str(tmp_path / "w.db"))) as alarms:
+        text, token = mint("ada", ["read"], now=await alarms.service.now())
+        await store_of(alarms).access.add_token(token)
+        app: Any = Starlette(routes=[Mount("/clock", alarms.asgi())])
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as client:
             assert (await client.get("/clock/")).headers["location"] == "/clock/login"
             answer = await client.post("/clock/login", data={"token": text})

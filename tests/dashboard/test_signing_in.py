@@ -70,7 +70,7 @@ async def test_what_is_not_a_token_does_not_get_in(visit: Visitor, token: str) -
 async def test_a_revoked_token_is_led_to_the_sign_in(visit: Visitor) -> None:
     ada = await person(visit, "ada")
     id = ada.headers["cookie"].split("_")[2]
-    await store_of(visit.clock).access.update_token(id, revoked_at=await visit.clock.service.now())
+    await store_of(visit.alarms).access.update_token(id, revoked_at=await visit.alarms.service.now())
     assert (await ada.get("/alarms")).headers["location"] == "/login"
 
 
@@ -98,8 +98,8 @@ async def test_signing_out_forgets_a_token_and_leaves_it_good(visit: Visitor) ->
 async def test_the_link_signs_the_operator_in_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     place = await printed(tmp_path, capfd)
     assert place == ""  # nobody needs to sign in yet
-    async with build(Settings(db=str(tmp_path / "w.db"))) as clock:
-        await store_of(clock).access.add_token(mint("ada", ["read"], now=await clock.service.now())[1])
+    async with build(Settings(db=str(tmp_path / "w.db"))) as alarms:
+        await store_of(alarms).access.add_token(mint("ada", ["read"], now=await alarms.service.now())[1])
     capfd.readouterr()
     async with serving(str(tmp_path / "w.db")) as visit:
         place = once(capfd)
@@ -113,14 +113,14 @@ async def test_the_link_signs_the_operator_in_once(tmp_path: Path, capfd: pytest
         assert entered.headers["location"] == "/"
         operator = Person(visit, cookie_of(entered))
         assert "owner local" in (await operator.get("/health")).text
-        [session] = [token for token in await store_of(visit.clock).access.tokens() if token.label == LABEL]
+        [session] = [token for token in await store_of(visit.alarms).access.tokens() if token.label == LABEL]
         assert session.expires_at is not None
         assert session.expires_at - session.created_at == SESSION
         assert (await Person(visit).get(path)).status == 401
 
         await operator.post("/logout")
         assert (await operator.get("/")).headers["location"] == "/login"
-        [ended] = [token for token in await store_of(visit.clock).access.tokens() if token.label == LABEL]
+        [ended] = [token for token in await store_of(visit.alarms).access.tokens() if token.label == LABEL]
         assert ended.revoked_at is not None
 
 
@@ -147,8 +147,8 @@ async def test_the_link_is_good_for_ten_minutes(tmp_path: Path) -> None:
 async def test_no_link_is_printed_for_others_to_read(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], settings: dict[str, object]
 ) -> None:
-    async with build(Settings(db=str(tmp_path / "w.db"))) as clock:
-        await store_of(clock).access.add_token(mint("ada", ["read"], now=await clock.service.now())[1])
+    async with build(Settings(db=str(tmp_path / "w.db"))) as alarms:
+        await store_of(alarms).access.add_token(mint("ada", ["read"], now=await alarms.service.now())[1])
     async with serving(str(tmp_path / "w.db"), **settings):
         assert once(capfd) == ""
 

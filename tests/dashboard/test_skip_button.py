@@ -31,17 +31,17 @@ async def visit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 async def test_it_skips_the_fire_that_is_shown_also_after_others_moved_on(browser: Browser, visit: Visitor) -> None:
-    series = await visit.clock.set("every day at 9am", "brief")
+    series = await visit.alarms.set("every day at 9am", "brief")
     async with reading(browser, visit.url) as reader:
         page = await reader.open(f"/alarms/{series.id}")
         skip, meant = page.get_by_role("button", name="Skip next"), page.locator('input[name="at"]')
         await expect(meant).to_have_value(series.next_fire_at.isoformat())
         await skip.click()
         await expect(page.locator("#said")).to_contain_text("Skipped", timeout=SOON)
-        assert (await visit.clock.get(series.id)).next_fire_at == series.next_fire_at + DAY
-        await visit.clock.skip(series.id)
+        assert (await visit.alarms.get(series.id)).next_fire_at == series.next_fire_at + DAY
+        await visit.alarms.skip(series.id)
         await expect(meant).to_have_value((series.next_fire_at + 2 * DAY).isoformat(), timeout=SOON)
         await skip.click()
         await expect(meant).to_have_value((series.next_fire_at + 3 * DAY).isoformat(), timeout=SOON)
-        assert (await visit.clock.get(series.id)).next_fire_at == series.next_fire_at + 3 * DAY
+        assert (await visit.alarms.get(series.id)).next_fire_at == series.next_fire_at + 3 * DAY
         await expect(page.locator("#about")).to_contain_text("skipped on request by")

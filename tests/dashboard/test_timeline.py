@@ -115,8 +115,8 @@ async def visit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 async def fired(visit: Visitor, owner: str, at: datetime, *statuses: str) -> None:
-    store = store_of(visit.clock)
-    alarm = an_alarm(visit.clock.service.clock, owner_did=owner, status="cancelled", label=f"of {owner}")
+    store = store_of(visit.alarms)
+    alarm = an_alarm(visit.alarms.service.clock, owner_did=owner, status="cancelled", label=f"of {owner}")
     await added(store, alarm)
     fires = [
         a_fire(alarm, scheduled_for=at + timedelta(seconds=number), status=status)
@@ -143,9 +143,9 @@ class TestPage:
         assert "Wed 25 Mar 09:00, 2 fired" in (await visit("GET", "/timeline?week=2026-W13", headers=cookie)).text
 
     async def test_what_is_to_come_leads_to_its_list(self, visit: Visitor) -> None:
-        now = await visit.clock.service.now()
+        now = await visit.alarms.service.now()
         at = (now + timedelta(days=7)).replace(minute=30)
-        await visit.clock.set(at=at, wake_message="look at the <b>post</b>")
+        await visit.alarms.set(at=at, wake_message="look at the <b>post</b>")
         week = week_name((at - timedelta(days=at.weekday())).date())
         shown = (await visit("GET", f"/timeline?week={week}")).text
         assert f"{at:%a %d %b %H}:00, 1 to come" in shown

@@ -105,7 +105,7 @@ async def deliver(wake: Wake, orders: Orders, notes: Notes) -> None:
             await asyncio.sleep(random.uniform(0, 0.02))
 
 
-async def create_for_ever(clock: Wakeful, orders: Orders, notes: Notes) -> None:
+async def create_for_ever(alarms: Wakeful, orders: Orders, notes: Notes) -> None:
     """Eight at a time, each under a key of its own; what is written down was answered."""
     keys = itertools.count(orders.first_key)
 
@@ -113,7 +113,7 @@ async def create_for_ever(clock: Wakeful, orders: Orders, notes: Notes) -> None:
         for key in keys:
             halting = orders.halt != "" and key == orders.first_key + 40
             message = HALT if halting else "later"
-            alarm = await clock.set(
+            alarm = await alarms.set(
                 delay=3600, wake_message=message, target="desk", key=f"k{key}", on_conflict="return"
             )
             notes.add(alarm.id, key)
@@ -125,16 +125,16 @@ async def main(orders: Orders) -> None:
     settings = load(flags=orders.settings)
     notes = Notes(orders.notes)
     store: Any = HaltingStore(build_store(settings), orders.halt)
-    async with Wakeful(store, settings=settings, targets={}) as clock:
+    async with Wakeful(store, settings=settings, targets={}) as alarms:
 
-        @clock.handler("desk", concurrency=settings.concurrency)
+        @alarms.handler("desk", concurrency=settings.concurrency)
         async def desk(wake: wakeful.Wake) -> None:
             await deliver(wake, orders, notes)
 
         if orders.task == "work":
-            await work(clock)
+            await work(alarms)
         else:
-            await create_for_ever(clock, orders, notes)
+            await create_for_ever(alarms, orders, notes)
 
 
 if __name__ == "__main__":

@@ -62,23 +62,23 @@ WIDE: Final[dict[str, Any]] = (
 class House:
     """A clock with alarms and fires in it, its interfaces, and a caller that speaks ASGI."""
 
-    def __init__(self, clock: wakeful.Wakeful) -> None:
-        self.clock = clock
-        self.app = clock.asgi()
+    def __init__(self, alarms: wakeful.Wakeful) -> None:
+        self.alarms = alarms
+        self.app = alarms.asgi()
         self.ids: list[str] = []
         self.fires: list[str] = []
         self.token = ""
 
     async def furnish(self) -> None:
         for when in ("in 1 hour", "every day at 9am", "@every 90m", "2099-01-01T00:00:00Z"):
-            self.ids.append((await self.clock.set(when, "hello")).id)
+            self.ids.append((await self.alarms.set(when, "hello")).id)
         for _ in range(KNOWN):
-            await self.clock.set(delay=0.001, wake_message="now")
-        time = self.clock.service.clock
+            await self.alarms.set(delay=0.001, wake_message="now")
+        time = self.alarms.service.clock
         assert isinstance(time, ManualClock)
         await time.advance(1)
-        await self.clock.run_due()
-        self.fires += [fire.id for _, fire in await self.clock.inbox()]
+        await self.alarms.run_due()
+        self.fires += [fire.id for _, fire in await self.alarms.inbox()]
 
     def filled(self, said: bytes) -> bytes:
         """With the ids that there are in place of `ID0`, `FIRE0` and so on: they are not known before."""
@@ -88,8 +88,8 @@ class House:
         return said
 
     async def admit(self, owner: str) -> None:
-        self.token, token = mint(owner, ["admin"], now=await self.clock.service.now())
-        assert await store_of(self.clock).access.add_token(token)
+        self.token, token = mint(owner, ["admin"], now=await self.alarms.service.now())
+        assert await store_of(self.alarms).access.add_token(token)
 
     def scope(self, kind: str, path: str, query: str = "", method: str = "GET") -> dict[str, Any]:
         headers = HEADERS | ({"authorization": f"Bearer {self.token}"} if self.token else {})
@@ -160,8 +160,8 @@ class House:
 @asynccontextmanager
 async def house(*, guarded: bool = True, **settings: Any) -> AsyncIterator[House]:
     with tempfile.TemporaryDirectory() as folder:
-        async with wakeful.open(f"{folder}/w.db", owner="ada", clock=ManualClock(), **(WIDE | settings)) as clock:
-            made = House(clock)
+        async with wakeful.open(f"{folder}/w.db", owner="ada", clock=ManualClock(), **(WIDE | settings)) as alarms:
+            made = House(alarms)
             await made.furnish()
             if guarded:
                 await made.admit("ada")

@@ -192,25 +192,25 @@ async def prepare(folder: Path, owners: Sequence[str], *, tokens: bool) -> dict[
     """The same alarms for each owner, in a new database of this folder."""
     (folder / "wakeful.toml").write_text(SETTINGS)
     settings = Settings(db=str(folder / DB), targets={"ops": {"kind": "inbox"}}, owner=owners[0])
-    async with build(settings) as clock:
+    async with build(settings) as alarms:
 
-        @clock.handler("sync")
+        @alarms.handler("sync")
         async def sync(wake: Wake) -> None:
             raise RuntimeError("HTTP 503")
 
-        made = await asyncio.gather(*(_alarms(clock.for_owner(owner)) for owner in owners))
-        while await clock.run_due():
+        made = await asyncio.gather(*(_alarms(alarms.for_owner(owner)) for owner in owners))
+        while await alarms.run_due():
             pass
         return dict(
             zip(
                 owners,
-                [await _looked_up(clock, owner, ids, token=tokens) for owner, ids in zip(owners, made, strict=True)],
+                [await _looked_up(alarms, owner, ids, token=tokens) for owner, ids in zip(owners, made, strict=True)],
                 strict=True,
             )
         )
 
 
-async def _alarms(clock: Alarms) -> list[str]:
+async def _alarms(alarms: Alarms) -> list[str]:
     day = {"report_within": 86_400}
     wanted: list[dict[str, object]] = [
         {"wake_message": "Sync the calendar", "delay": 0.001, "target": "sync", "max_failures": 0},
@@ -222,20 +222,20 @@ async def _alarms(clock: Alarms) -> list[str]:
     ]
     ids: list[str] = []
     for one in wanted:
-        ids.append((await clock.set(**one)).id)  # type: ignore[arg-type]
+        ids.append((await alarms.set(**one)).id)  # type: ignore[arg-type]
         await asyncio.sleep(APART)
-    await clock.pause(ids[4], reason="on holiday")
+    await alarms.pause(ids[4], reason="on holiday")
     return ids
 
 
-async def _looked_up(clock: Wakeful, owner: str, ids: Sequence[str], *, token: bool) -> Prepared:
-    mine = clock.for_owner(owner)
+async def _looked_up(alarms: Wakeful, owner: str, ids: Sequence[str], *, token: bool) -> Prepared:
+    mine = alarms.for_owner(owner)
     (failed,) = await mine.fires(ids[0])
     ((_, taken),) = await mine.inbox(limit=1)
     text = ""
     if token:
-        text, row = mint(owner, ("read", "write"), now=await clock.service.now())
-        assert await store_of(clock).access.add_token(row)
+        text, row = mint(owner, ("read", "write"), now=await alarms.service.now())
+        assert await store_of(alarms).access.add_token(row)
     return Prepared(owner, ids[3], ids[4], ids[5], failed.id, taken.id, text)
 
 

@@ -62,17 +62,17 @@ def taught(text: str) -> tuple[str, dict[str, Any]]:
     return found[1], json.loads(found[2])
 
 
-def door(clock: Wakeful, owner: str = "local", scopes: frozenset[str] = ALL, *, local: bool = True) -> Server[Any]:
+def door(alarms: Wakeful, owner: str = "local", scopes: frozenset[str] = ALL, *, local: bool = True) -> Server[Any]:
     async def principal(_: Any) -> Principal:
         return Principal(owner, scopes, local=local)
 
-    return server(clock.service, clock.settings, principal)
+    return server(alarms.service, alarms.settings, principal)
 
 
-async def woken(clock: Wakeful, agent: Agent, **more: Any) -> dict[str, Any]:
+async def woken(alarms: Wakeful, agent: Agent, **more: Any) -> dict[str, Any]:
     """A wake the agent has taken from its inbox."""
-    await clock.set(delay=0.001, wake_message="work", **more)
-    while not await clock.run_due():
+    await alarms.set(delay=0.001, wake_message="work", **more)
+    while not await alarms.run_due():
         pass
     [wake] = (await agent("alarm_inbox", wait=10))["wakes"]
     assert isinstance(wake, dict)

@@ -105,7 +105,7 @@ class World(Struct):
 
     async def state(self) -> Any:
         """All that is ada's, as the operator sees it."""
-        store = store_of(self.visit.clock)
+        store = store_of(self.visit.alarms)
         return (
             await store.find(AlarmQuery(owner="ada", limit=500)),
             await store.fires(FireQuery(owner="ada", limit=500)),
@@ -133,10 +133,10 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 async def two_owners(**settings: Any) -> AsyncIterator[World]:
     """A server with these settings, and two owners at it."""
     async with serving(**settings, did_auth=True, mcp_tasks=True, tick=timedelta(milliseconds=50)) as visit:
-        service = visit.clock.service
-        users = users_of(visit.clock.settings, PRIVATE, "table", ["ada"])
-        targets_of(visit.clock)[PRIVATE] = ServedTarget(Agent(), 8, users=users)
-        await store_of(visit.clock).tasks.connect("scheduled_tasks")
+        service = visit.alarms.service
+        users = users_of(visit.alarms.settings, PRIVATE, "table", ["ada"])
+        targets_of(visit.alarms)[PRIVATE] = ServedTarget(Agent(), 8, users=users)
+        await store_of(visit.alarms).tasks.connect("scheduled_tasks")
         task = (await service.tasks.schedule(owner="ada", chat_jid="ada@g.us", prompt=SECRET, cron="0 9 * * *")).task
         named = {"label": NAMED, "conversation_id": NAMED, "idempotency_key": "k"}
         policy = PolicyRequest(unless=NAMED, or_when="other")
@@ -150,15 +150,15 @@ async def two_owners(**settings: Any) -> AsyncIterator[World]:
         pending = (await acting(service, "ada", by="ada").update(pending.id, wake_message=SECRET)).alarm
         fired = (await visit.fired("ada")).fire_id
         async with asyncio.timeout(60):
-            while not await store_of(visit.clock).find(AlarmQuery(owner="ada", label=task.id)):
+            while not await store_of(visit.alarms).find(AlarmQuery(owner="ada", label=task.id)):
                 pass  # until a dispatcher has seen the task
-        await store_of(visit.clock).access.put_owner_settings(
+        await store_of(visit.alarms).access.put_owner_settings(
             "ada", OwnerSettings(timezone="Asia/Tokyo", calendar=SECRET)
         )
         await visit.token("ada")
         revoked = await visit.token("eve")
         id = revoked["authorization"].split("_")[1]
-        await store_of(visit.clock).access.update_token(id, revoked_at=await service.now())
+        await store_of(visit.alarms).access.update_token(id, revoked_at=await service.now())
         link = (await visit.token("ada", "calendar"))["authorization"].split("_")[1]
         yield World(visit, await visit.token("eve", "admin"), revoked, pending, fired, task.id, link)
 
@@ -248,7 +248,7 @@ def pages(world: World, method: str) -> Iterator[tuple[str, str]]:
     verbs = [*ON_ALARM, "fire", "edit", "retry", "done"]
     names = [*LIST_FILTERS, "cursor", "back", "fire", "like"]
     adas = world.adas
-    for route in world.visit.clock.asgi().routes:
+    for route in world.visit.alarms.asgi().routes:
         name = getattr(getattr(route, "endpoint", None), "__qualname__", "")
         if not isinstance(route, Route) or not name.startswith(Dashboard.__name__):
             continue

@@ -31,8 +31,8 @@ NEEDS_PHRASES = (16, 21, 22, 23, 25)
 @pytest.mark.parametrize("wish", WISHES, ids=lambda one: one.words)
 async def test_a_wish_is_answered(tmp_path: Path, wish: Wish, opened: OpenDoor) -> None:
     time = ManualClock(MONDAY)
-    async with build(Settings(db=str(tmp_path / "w.db")), clock=time) as clock, opened(clock) as door:
-        world = World(door, clock, time)
+    async with build(Settings(db=str(tmp_path / "w.db")), clock=time) as alarms, opened(alarms) as door:
+        world = World(door, alarms, time)
         await wish.do(world)
         assert not world.repairs or wish.number in (*NEEDS_PHRASES, 11, 15, 27, 34)
 

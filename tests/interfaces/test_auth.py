@@ -360,8 +360,8 @@ async def test_each_token_sees_its_owners_alarms_and_nothing_else(tmp_path: Path
         await visit.set(label="local")
         tokens = {}
         for owner, scopes in (("ada", ["read", "write"]), ("eve", ["write"]), ("guest", ["read"])):
-            text, token = mint(owner, scopes, now=await store_of(visit.clock).now())
-            await store_of(visit.clock).access.add_token(token)
+            text, token = mint(owner, scopes, now=await store_of(visit.alarms).now())
+            await store_of(visit.alarms).access.add_token(token)
             tokens[owner] = {"authorization": f"Bearer {text}"}
     async with serving(db) as visit:
         refused = await visit("GET", "/v1/alarms")
@@ -392,8 +392,8 @@ async def test_each_token_sees_its_owners_alarms_and_nothing_else(tmp_path: Path
 async def test_with_a_token_it_serves_to_the_outside_too(tmp_path: Path) -> None:
     db = str(tmp_path / "w.db")
     async with serving(db) as visit:
-        text, token = mint("ada", ["read"], now=await store_of(visit.clock).now())
-        await store_of(visit.clock).access.add_token(token)
+        text, token = mint("ada", ["read"], now=await store_of(visit.alarms).now())
+        await store_of(visit.alarms).access.add_token(token)
     async with serving(db, host="0.0.0.0") as visit:
         visit.url = visit.url.replace("0.0.0.0", "127.0.0.1")
         assert (await visit("GET", "/v1/alarms")).status == 401
@@ -416,8 +416,8 @@ async def test_no_token_is_ever_in_the_database_or_the_log(tmp_path: Path, caplo
     caplog.set_level(logging.DEBUG)
     db = str(tmp_path / "w.db")
     async with serving(db) as visit:
-        text, token = mint("ada", SCOPES, now=await store_of(visit.clock).now())
-        await store_of(visit.clock).access.add_token(token)
+        text, token = mint("ada", SCOPES, now=await store_of(visit.alarms).now())
+        await store_of(visit.alarms).access.add_token(token)
     async with serving(db) as visit:
         for given in (text, text[:-1] + "x", "wk_0000000000000000_" + text[-43:]):
             await visit("GET", "/v1/alarms", headers={"authorization": f"Bearer {given}"})
@@ -433,8 +433,8 @@ async def test_limits_hold_for_a_token_and_tell_when_to_come_again(tmp_path: Pat
     async with serving(db, creates_per_minute=2) as visit:
         for _ in range(3):
             await visit.set()  # the owner of the machine has none
-        text, token = mint("ada", ["write"], now=await store_of(visit.clock).now())
-        await store_of(visit.clock).access.add_token(token)
+        text, token = mint("ada", ["write"], now=await store_of(visit.alarms).now())
+        await store_of(visit.alarms).access.add_token(token)
     async with serving(db, creates_per_minute=2) as visit:
         ada = {"authorization": f"Bearer {text}"}
         body = {"wake_message": "hello", "when": "in 1 hour"}

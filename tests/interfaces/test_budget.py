@@ -29,7 +29,7 @@ OFTEN = "It wakes 288 times a day."
 
 async def cost_of_today(visit: Visitor, owner: str = "local") -> int:
     charge = Charge((Allowance("owner", owner, "day", 1),), datetime.now(UTC))
-    return sum(count.cost for count in await store_of(visit.clock).access.spent(charge))
+    return sum(count.cost for count in await store_of(visit.alarms).access.spent(charge))
 
 
 async def test_over_http(visit: Visitor) -> None:
@@ -49,7 +49,7 @@ async def test_over_http(visit: Visitor) -> None:
 
 
 async def test_an_agent_is_told_too(visit: Visitor) -> None:
-    async with Client(door(visit.clock)) as client:
+    async with Client(door(visit.alarms)) as client:
         await _as_an_agent(visit, Agent(client))
 
 
@@ -67,18 +67,18 @@ async def _as_an_agent(visit: Visitor, agent: Agent) -> None:
 async def test_a_program_elsewhere_hears_the_same_and_once(visit: Visitor) -> None:
     asked = wakeful.CreateRequest(wake_message="look", when="every 5 minutes", policy=PolicyRequest(wakes_per_day=24))
     async with wakeful.open(visit.url) as elsewhere:
-        for clock in (elsewhere, visit.clock):
-            made = await clock.create(asked)
+        for alarms in (elsewhere, visit.alarms):
+            made = await alarms.create(asked)
             assert made.notes == [OFTEN, "Its budget allows 24 wakes a day: the others are skipped."]
-            paused = await clock.pause(made.alarm.id)
+            paused = await alarms.pause(made.alarm.id)
             assert paused.notes == []
 
 
 async def test_from_python(visit: Visitor) -> None:
-    await visit.clock.set("in 1 second", "hello", target="agent")
+    await visit.alarms.set("in 1 second", "hello", target="agent")
     wake = await visit.agent.wakes.get()
-    await visit.clock.working(wake.fire_id, "half of it", cost=1)
-    await visit.clock.delivery_failed(wake.fire_id, "no", cost=0.5)
+    await visit.alarms.working(wake.fire_id, "half of it", cost=1)
+    await visit.alarms.delivery_failed(wake.fire_id, "no", cost=0.5)
     assert await cost_of_today(visit) == 1_500_000
 
 

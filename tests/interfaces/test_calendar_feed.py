@@ -45,10 +45,10 @@ def events(answer: Answer) -> dict[str, Any]:
 
 
 async def test_a_feed_holds_the_coming_fires_of_its_owner(visit: Visitor) -> None:
-    ada = visit.clock.for_owner("ada")
+    ada = visit.alarms.for_owner("ada")
     once = await ada.set("2 hours from now", "Read; the, grant\\portal\n\nand more", label="Grüße 🎉")
     daily = await ada.set("every day at 9am", "Say good morning " + "ü" * 200)
-    await visit.clock.for_owner("eve").set("in 1 hour", "nobody else's business")
+    await visit.alarms.for_owner("eve").set("in 1 hour", "nobody else's business")
     token = await calendar_token(visit, "ada")
     answer = await visit("GET", f"{FEED}?token={token}")
     assert answer.headers["content-type"] == "text/calendar; charset=utf-8"
@@ -72,7 +72,7 @@ async def test_a_feed_holds_the_coming_fires_of_its_owner(visit: Visitor) -> Non
 
 
 async def test_an_alarm_that_fires_all_the_time_leaves_room_for_the_others(visit: Visitor) -> None:
-    ada = visit.clock.for_owner("ada")
+    ada = visit.alarms.for_owner("ada")
     await ada.set("@every 1s", "tick")
     rare = await ada.set("in 80 days", "rare")
     answer = await visit("GET", f"{FEED}?token={await calendar_token(visit, 'ada')}")
@@ -85,7 +85,7 @@ async def test_an_alarm_that_fires_all_the_time_leaves_room_for_the_others(visit
 async def test_a_feed_is_read_when_it_is_its_owners_turn(visit: Visitor) -> None:
     """Like every long read (`reads_per_owner`): whoever asks for it all the time keeps only itself waiting."""
     place = f"{FEED}?token={await calendar_token(visit, 'ada')}"
-    turns: ReadTurns = store_of(visit.clock)._turns  # type: ignore[attr-defined]
+    turns: ReadTurns = store_of(visit.alarms)._turns  # type: ignore[attr-defined]
     async with AsyncExitStack() as taken:
         for _ in range(READS_PER_OWNER):
             await taken.enter_async_context(turns.turn("ada"))
@@ -101,7 +101,7 @@ async def test_a_feed_is_read_when_it_is_its_owners_turn(visit: Visitor) -> None
 
 
 async def test_a_feed_that_has_not_changed_is_not_sent_again(visit: Visitor) -> None:
-    ada = visit.clock.for_owner("ada")
+    ada = visit.alarms.for_owner("ada")
     await ada.set("every day at 9am", "Good morning")
     place = f"{FEED}?token={await calendar_token(visit, 'ada')}"
     first = await visit("GET", place)
@@ -149,7 +149,7 @@ async def test_a_calendar_token_is_good_for_the_feed_in_the_address_and_nothing_
 async def test_a_revoked_or_expired_address_ends(visit: Visitor) -> None:
     text = await calendar_token(visit, "ada")
     assert (await visit("GET", f"{FEED}?token={text}")).status == 200
-    await store_of(visit.clock).access.update_token(text.split("_")[1], revoked_at=await visit.clock.service.now())
+    await store_of(visit.alarms).access.update_token(text.split("_")[1], revoked_at=await visit.alarms.service.now())
     async with asyncio.timeout(60):
         while (answer := await visit("GET", f"{FEED}?token={text}")).status == 200:
             pass  # at most two seconds
@@ -159,7 +159,7 @@ async def test_a_revoked_or_expired_address_ends(visit: Visitor) -> None:
 
 async def test_an_owner_makes_and_revokes_addresses_of_the_feed(visit: Visitor) -> None:
     ada, eve = await visit.token("ada"), await visit.token("eve")
-    await visit.clock.for_owner("ada").set("in 1 hour", "mine")
+    await visit.alarms.for_owner("ada").set("in 1 hour", "mine")
     made = await visit("POST", "/v1/calendar-links", {"label": "phone", "expires": "90d"}, headers=ada)
     assert made.status == 201
     assert made.headers["cache-control"] == "no-store"
@@ -193,7 +193,7 @@ async def test_where_no_token_is_needed_the_address_has_none_and_nobody_is_locke
     assert made["url"] == f"{visit.url}{FEED}"
     assert "id" not in made
     assert [str(event["summary"]) for event in events(await visit("GET", FEED)).values()] == ["open"]
-    assert await store_of(visit.clock).access.tokens() == []
+    assert await store_of(visit.alarms).access.tokens() == []
     foreign = await visit("GET", FEED, headers={"sec-fetch-site": "cross-site"})
     assert foreign.told[:2] == (403, "foreign_origin")
 

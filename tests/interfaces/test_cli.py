@@ -238,12 +238,12 @@ def test_cancel_all_counts_and_wants_to_be_meant(run: Run) -> None:
 
 def fired(**options: Any) -> str:
     """A fire of the inbox, and its id."""
-    with wakeful.open_sync("wakeful.db") as clock:
-        alarm = clock.set("in 1 hour", "work", **options)
-        copy = clock.fire(alarm.id)
-        clock.cancel(alarm.id)
-        clock.run_due()
-        [fire] = clock.fires(copy.alarm.id)
+    with wakeful.open_sync("wakeful.db") as alarms:
+        alarm = alarms.set("in 1 hour", "work", **options)
+        copy = alarms.fire(alarm.id)
+        alarms.cancel(alarm.id)
+        alarms.run_due()
+        [fire] = alarms.fires(copy.alarm.id)
         return fire.id
 
 
@@ -265,8 +265,8 @@ def test_a_manual_fire_is_shown_with_its_alarm(run: Run) -> None:
     id = told(run("at", "2h", "work", "--json"))["id"]
     [copy] = told(run("fire", id, "--json"))["alarms"]
     assert copy["manual_of"] == id
-    with wakeful.open_sync("wakeful.db") as clock:
-        clock.run_due()
+    with wakeful.open_sync("wakeful.db") as alarms:
+        alarms.run_due()
     assert [line.split("\t")[0] for line in run("ls").stdout.splitlines()] == [id]
     assert [(name, said) for name, said in fields(run("show", id)).items() if name.startswith("fire ")] == [
         (f"fire {copy['fire_at'].removesuffix('000Z')}Z", "manual, waiting")
@@ -282,9 +282,9 @@ def test_wait_takes_what_came_to_the_inbox_once_until_it_is_reported(run: Run) -
     run("db", "migrate")
     assert run("wait", "--for", "10ms", code=1).stdout == ""
     id = told(run("at", "2099-01-01T00:00:00Z", "Check", "--payload", '{"page": 3}', "--json"))["id"]
-    with wakeful.open_sync("wakeful.db") as clock:
-        clock.fire(id)
-        clock.run_due()
+    with wakeful.open_sync("wakeful.db") as alarms:
+        alarms.fire(id)
+        alarms.run_due()
     [wake] = told(run("wait", "--for", "20s", "-n", "5", "--json"))["wakes"]
     assert (wake["attempt"], wake["missed"], wake["late_ms"] >= 0) == (1, 0, True)
     assert (wake["message"], wake["payload"], wake["attempt"]) == ("Check", {"page": 3}, 1)

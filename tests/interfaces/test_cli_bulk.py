@@ -25,12 +25,12 @@ def filled(tmp_path: Path) -> Path:
     """Twelve alarms with the label many, two with few, one of somebody else."""
 
     async def fill() -> None:
-        async with wakeful.open(tmp_path / "wakeful.db") as clock:
+        async with wakeful.open(tmp_path / "wakeful.db") as alarms:
             for number in range(12):
-                await clock.set("2099-01-01T00:00:00Z", f"number {number}", label="many")
+                await alarms.set("2099-01-01T00:00:00Z", f"number {number}", label="many")
             for number in range(2):
-                await clock.set("2099-01-01T00:00:00Z", f"number {number}", label="few", conversation_id="c")
-            await clock.for_owner("eve").set("2099-01-01T00:00:00Z", "hers", label="few")
+                await alarms.set("2099-01-01T00:00:00Z", f"number {number}", label="few", conversation_id="c")
+            await alarms.for_owner("eve").set("2099-01-01T00:00:00Z", "hers", label="few")
 
     asyncio.run(fill())
     return tmp_path
@@ -77,21 +77,21 @@ def rows(filled: Path) -> tuple[Path, list[str]]:
     """Besides: two paused alarms, two series, two fires that failed."""
 
     async def fill() -> list[str]:
-        async with wakeful.open(filled / "wakeful.db") as clock:
+        async with wakeful.open(filled / "wakeful.db") as alarms:
 
-            @clock.handler("shaky")
+            @alarms.handler("shaky")
             async def shaky(wake: object) -> None:
                 raise RuntimeError("no")
 
-            few = await clock.find(label="few")
-            asleep = [await clock.set("2099-01-01T00:00:00Z", "z", label="asleep") for _ in range(2)]
+            few = await alarms.find(label="few")
+            asleep = [await alarms.set("2099-01-01T00:00:00Z", "z", label="asleep") for _ in range(2)]
             for alarm in asleep:
-                await clock.pause(alarm.id)
-            series = [await clock.set("every day at 9am", "daily") for _ in range(2)]
+                await alarms.pause(alarm.id)
+            series = [await alarms.set("every day at 9am", "daily") for _ in range(2)]
             for _ in range(2):
-                await clock.set(delay=0.001, wake_message="x", target="shaky", max_failures=0)
-            while (await clock.stats()).failed < 2:
-                await clock.run_due()
+                await alarms.set(delay=0.001, wake_message="x", target="shaky", max_failures=0)
+            while (await alarms.stats()).failed < 2:
+                await alarms.run_due()
             return [alarm.id for alarm in (*few, *asleep, *series)]
 
     return filled, asyncio.run(fill())
@@ -181,10 +181,10 @@ def test_cancel_all_with_yes_takes_pending_ones_and_wakes_in_the_inbox_of_its_ow
     filled: Path, env: dict[str, str]
 ) -> None:
     async def fire() -> None:
-        async with wakeful.open(filled / "wakeful.db") as clock:
-            await clock.set(delay=0.001, wake_message="waits in the inbox")
-            while not await clock.fires(status="waiting"):
-                await clock.run_due()
+        async with wakeful.open(filled / "wakeful.db") as alarms:
+            await alarms.set(delay=0.001, wake_message="waits in the inbox")
+            while not await alarms.fires(status="waiting"):
+                await alarms.run_due()
 
     asyncio.run(fire())
     out, _ = piped("cancel", "--all", "--dry-run", cwd=filled, env=env)
@@ -255,16 +255,16 @@ def test_neither_or_both_is_refused(filled: Path, env: dict[str, str], args: lis
 
 def test_every_failed_fire_is_opened_again(tmp_path: Path, env: dict[str, str]) -> None:
     async def fail() -> None:
-        async with wakeful.open(tmp_path / "wakeful.db") as clock:
+        async with wakeful.open(tmp_path / "wakeful.db") as alarms:
 
-            @clock.handler("shaky")
+            @alarms.handler("shaky")
             async def shaky(wake: object) -> None:
                 raise RuntimeError("no")
 
             for _ in range(3):
-                await clock.set(delay=0.001, wake_message="x", target="shaky", max_failures=0)
-            while (await clock.stats()).failed < 3:
-                await clock.run_due()
+                await alarms.set(delay=0.001, wake_message="x", target="shaky", max_failures=0)
+            while (await alarms.stats()).failed < 3:
+                await alarms.run_due()
 
     asyncio.run(fail())
     assert piped("retry", "--failed", "--to", "inbox", cwd=tmp_path, env=env)[0] == ""
@@ -278,10 +278,10 @@ def test_every_failed_fire_is_opened_again(tmp_path: Path, env: dict[str, str]) 
 
 def test_alarms_that_wait_in_the_inbox_are_cancelled_too(tmp_path: Path, env: dict[str, str]) -> None:
     async def fill() -> str:
-        async with wakeful.open(tmp_path / "wakeful.db") as clock:
-            alarm = await clock.set(delay=0.001, wake_message="Read the GRANT page", conversation_id="c")
-            await clock.set(delay=0.001, wake_message="Water the plants")
-            while await clock.run_due() or len(await clock.fires(status="waiting")) < 2:
+        async with wakeful.open(tmp_path / "wakeful.db") as alarms:
+            alarm = await alarms.set(delay=0.001, wake_message="Read the GRANT page", conversation_id="c")
+            await alarms.set(delay=0.001, wake_message="Water the plants")
+            while await alarms.run_due() or len(await alarms.fires(status="waiting")) < 2:
                 pass
             return alarm.id
 

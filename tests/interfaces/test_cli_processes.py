@@ -125,12 +125,12 @@ import wakeful
 from wakeful.process.server import log_to_stderr, work
 
 async def main():
-    async with wakeful.open("wakeful.db", stop_within="60s") as clock:
-        @clock.handler("slow")
+    async with wakeful.open("wakeful.db", stop_within="60s") as alarms:
+        @alarms.handler("slow")
         async def slow(wake):
             print("begun", flush=True)
             await asyncio.Event().wait()
-        await clock.set(delay=0.001, wake_message="x", target="slow")
+        await alarms.set(delay=0.001, wake_message="x", target="slow")
         await work(clock)
 
 log_to_stderr("info")

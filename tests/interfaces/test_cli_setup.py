@@ -65,8 +65,8 @@ async def test_init_like_a_seed_sets_what_its_page_implies_and_explains_the_rest
     assert set(set_in(file)) - {"db"} <= SEEDS[like].keys()
     named = re.findall(r"^(?:# )?(\w+) = ", file.read_text().partition("# Where wakes go, by name")[0], re.MULTILINE)
     assert sorted(named) == sorted(set(Settings.__struct_fields__) - set(TABLES)), "each setting once"
-    async with wakeful.open(tmp_path / "wakeful.db", config=file) as clock:
-        alarm = await clock.set("in 1 hour", "x")
+    async with wakeful.open(tmp_path / "wakeful.db", config=file) as alarms:
+        alarm = await alarms.set("in 1 hour", "x")
     expected = {
         "chronos": ("router", 5, Policy(exact_backoff=True, on_silence="again")),
         "timed": ("inbox", 5, Policy(on_silence="again")),

@@ -29,7 +29,7 @@ HEAVY = (
     "wakeful.http",
     "wakeful.runtime.logs",
     "wakeful.mcp",
-    "wakeful.remote.clock",
+    "wakeful.remote.client",
     "wakeful.process.server",
     "wakeful.store.copying",
     "wakeful.store.postgres",

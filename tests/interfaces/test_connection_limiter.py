@@ -229,12 +229,12 @@ async def test_a_wait_at_the_inbox_takes_a_seat(tmp_path: Path) -> None:
         ada, eve = await visit.token("ada"), await visit.token("eve")
         waiting = asyncio.create_task(visit("GET", "/v1/inbox?wait=60", headers=ada))
         async with asyncio.timeout(60):
-            while not visit.clock.service.connections._taken["ada"]:
+            while not visit.alarms.service.connections._taken["ada"]:
                 await visit("GET", "/healthz")
         answer = await visit("GET", "/v1/inbox?wait=60", headers=ada)
         assert answer.told == (429, "too_many", "live_per_owner")
         assert (await visit("GET", "/v1/inbox", headers=ada)).status == 200  # one that does not wait
         assert (await visit("GET", "/v1/inbox?wait=0.01", headers=eve)).status == 200
-        visit.clock.service.inbox_signal.stop()
+        visit.alarms.service.inbox_signal.stop()
         assert (await waiting).status == 200
-        assert not visit.clock.service.connections._taken
+        assert not visit.alarms.service.connections._taken

@@ -87,8 +87,8 @@ async def test_what_a_request_has_done_in_threads_is_charged_also_by_its_tasks()
 
 async def test_a_read_of_a_sqlite_file_is_charged(tmp_path: Path) -> None:
     purse = Purse()
-    async with wakeful.open(str(tmp_path / "w.db")) as clock:
-        readers = store_of(clock)._long_readers  # type: ignore[attr-defined]
+    async with wakeful.open(str(tmp_path / "w.db")) as alarms:
+        readers = store_of(alarms)._long_readers  # type: ignore[attr-defined]
         assert await charged(readers.read(lambda _: burn(0.05)), purse) == "done"
     assert purse.spent >= 0.05
 

@@ -307,9 +307,9 @@ async def test_it_is_off_unless_asked_for(tmp_path: Path) -> None:
 
 async def test_without_the_package_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
-    async with build(Settings(db=str(tmp_path / "w.db"), did_auth=True)) as clock:
+    async with build(Settings(db=str(tmp_path / "w.db"), did_auth=True)) as alarms:
         with pytest.raises(InvalidConfig, match=r"wakeful\[did\]") as refusal:
-            clock.asgi()
+            alarms.asgi()
         assert refusal.value.field == "did_auth"
 
 

@@ -30,7 +30,7 @@ async def test_over_http_and_for_an_agent(tmp_path: Path) -> None:
         refused = await visit("POST", "/v1/alarms", body)
         assert refused.told == (400, "invalid_request", "policy.only_if")
         assert refused.json["fix"] == KNOWN
-        async with Client(door(visit.clock)) as client:
+        async with Client(door(visit.alarms)) as client:
             agent = Agent(client)
             told = await agent("alarm_set", when="every hour", wake_message="x", policy={"only_if": "two"})
             assert told["alarm"]["policy"] == {"only_if": "two"}

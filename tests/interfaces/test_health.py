@@ -53,7 +53,7 @@ async def test_a_scrape_while_the_store_is_away_tells_the_rest(visit: Visitor, m
     async def away(**_: object) -> None:
         raise StoreUnavailable("away")
 
-    monkeypatch.setattr(store_of(visit.clock).maintenance, "backlog", away)
+    monkeypatch.setattr(store_of(visit.alarms).maintenance, "backlog", away)
     told = await scraped(visit)
     assert told["wakeful_store_errors_total", ()] == 1
     assert not any(name.startswith("wakeful_due_") for name, _ in told)
@@ -63,11 +63,11 @@ async def test_once_there_are_tokens_the_numbers_are_for_admins(tmp_path: Path) 
     from wakeful.http.security.auth import mint
 
     async with serving(str(tmp_path / "w.db"), did_auth=True) as visit:
-        now = await store_of(visit.clock).now()
+        now = await store_of(visit.alarms).now()
         held: dict[str, str] = {}
         for scope in ("read", "admin"):
             held[scope], token = mint("ops", [scope], now=now)
-            await store_of(visit.clock).access.add_token(token)
+            await store_of(visit.alarms).access.add_token(token)
         assert (await visit("GET", "/metrics")).status == 401
         assert (await visit("GET", "/metrics", headers={"authorization": f"Bearer {held['read']}"})).status == 403
         assert await scraped(visit, headers={"authorization": f"Bearer {held['admin']}"})
@@ -78,7 +78,7 @@ async def test_a_process_that_is_well_is_ready(visit: Visitor) -> None:
     answer = await visit("GET", "/readyz")
     assert answer.status == 200
     assert answer.json["dispatcher"] == "running"
-    assert 0 <= answer.json["heartbeat_age_seconds"] < visit.clock.settings.lease.total_seconds()
+    assert 0 <= answer.json["heartbeat_age_seconds"] < visit.alarms.settings.lease.total_seconds()
     assert (await visit("HEAD", "/readyz")).status == 200
     assert (await visit("POST", "/readyz")).status == 405
 
@@ -87,12 +87,12 @@ async def test_it_is_not_ready_when_the_store_is_away(visit: Visitor, monkeypatc
     async def away() -> None:
         raise StoreUnavailable("the disk is gone")
 
-    monkeypatch.setattr(store_of(visit.clock).maintenance, "target_states", away)
+    monkeypatch.setattr(store_of(visit.alarms).maintenance, "target_states", away)
     assert (await visit("GET", "/readyz")).told == (503, "store_unavailable", "")
 
 
 async def test_it_is_not_ready_when_the_store_hangs(visit: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, goes_on = store_of(visit.clock), asyncio.Event()
+    store, goes_on = store_of(visit.alarms), asyncio.Event()
     target_states = store.maintenance.target_states
 
     async def hangs() -> object:
@@ -106,7 +106,7 @@ async def test_it_is_not_ready_when_the_store_hangs(visit: Visitor, monkeypatch:
 
 
 async def test_it_is_not_ready_once_its_dispatcher_has_ended(visit: Visitor) -> None:
-    visit.clock.dispatcher._state = "ended"
+    visit.alarms.dispatcher._state = "ended"
     assert (await visit("GET", "/readyz")).told == (503, "not_ready", "")
 
 
@@ -118,16 +118,16 @@ async def test_a_dispatcher_that_died_says_so(tmp_path: Path, monkeypatch: pytes
         raise RuntimeError("a bug")
 
     monkeypatch.setattr("wakeful.dispatcher.Dispatcher._step", dies)
-    async with build(Settings(db=str(tmp_path / "w.db"), stop_within=timedelta(seconds=1))) as clock:
-        assert clock.dispatcher.health.state == "idle"
+    async with build(Settings(db=str(tmp_path / "w.db"), stop_within=timedelta(seconds=1))) as alarms:
+        assert alarms.dispatcher.health.state == "idle"
         with pytest.raises(RuntimeError, match="a bug"):
-            await clock.run()
-        assert clock.dispatcher.health.state == "ended"
+            await alarms.run()
+        assert alarms.dispatcher.health.state == "ended"
 
 
 async def test_a_dispatcher_that_is_told_to_stop_is_stopping(visit: Visitor) -> None:
-    visit.clock.dispatcher._deliveries.stopping = True
-    assert visit.clock.dispatcher.health.state == "stopping"
+    visit.alarms.dispatcher._deliveries.stopping = True
+    assert visit.alarms.dispatcher.health.state == "stopping"
 
 
 @pytest.mark.parametrize(

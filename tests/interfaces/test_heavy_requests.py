@@ -229,7 +229,7 @@ async def test_the_calendar_feed_of_a_thousand_alarms(visit: Visitor) -> None:
 
 async def filled(visit: Visitor, owner: str, count: int, words: str) -> None:
     """So many alarms of an owner, set by the program itself, which has no limits."""
-    mine = visit.clock.for_owner(owner)
+    mine = visit.alarms.for_owner(owner)
     for at in range(0, count, 1000):
         some = range(at, min(at + 1000, count))
         await mine.create_many([CreateRequest(wake_message=f"{words} {n}", when="in 10 hours") for n in some])

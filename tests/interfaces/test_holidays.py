@@ -31,7 +31,7 @@ async def test_a_preview_over_http_and_from_elsewhere_shows_what_is_left_out(tmp
         assert not {one["utc"] for one in told["skipped"]} & {one["utc"] for one in told["next"]}
         async with wakeful.open(visit.url) as elsewhere:
             found = await elsewhere.parse(when, timezone="Europe/Berlin")
-            here = await visit.clock.parse(when, timezone="Europe/Berlin")
+            here = await visit.alarms.parse(when, timezone="Europe/Berlin")
             assert (found.next(90), found.skipped(90)) == (here.next(90), here.skipped(90))
         plain = (await visit("POST", "/v1/preview", {"when": "every day at 9am"})).json
         assert "skipped" not in plain

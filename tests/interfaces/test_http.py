@@ -176,7 +176,7 @@ async def test_the_token_in_a_wake_reports_at_the_address_in_it_whoever_owns_the
 
 async def test_the_token_of_another_fire_reports_nothing(visit: Visitor) -> None:
     one, other = await visit.fired(), await visit.fired()
-    secret = (await store_of(visit.clock).access.report_keys()).current
+    secret = (await store_of(visit.alarms).access.report_keys()).current
     for token in (report_token(secret, other.fire_id), report_token(b"", one.fire_id), "", "é"):
         answer = await visit(
             "POST",
@@ -190,7 +190,7 @@ async def test_the_token_of_another_fire_reports_nothing(visit: Visitor) -> None
 
 
 async def test_a_token_from_before_the_key_was_changed_still_reports(visit: Visitor) -> None:
-    store, wake = store_of(visit.clock), await visit.fired()
+    store, wake = store_of(visit.alarms), await visit.fired()
     now = await store.now()
     await store.access.rotate_report_key(now, Event(at=now, what="rotated"))
     later = await visit.fired()
@@ -206,16 +206,16 @@ async def test_health_names_the_version(visit: Visitor) -> None:
 
 
 async def test_health_says_503_when_the_store_is_gone(visit: Visitor) -> None:
-    await store_of(visit.clock).close()
+    await store_of(visit.alarms).close()
     answer = await visit("GET", "/healthz")
     assert answer.told == (503, "store_unavailable", "")
     assert "retry-after" in answer.headers
 
 
 async def test_it_works_under_the_path_it_is_mounted_at(tmp_path: Path) -> None:
-    async with build(Settings(db=str(tmp_path / "w.db"))) as clock:
+    async with build(Settings(db=str(tmp_path / "w.db"))) as alarms:
         outer = Starlette()
-        outer.mount("/clock", clock.asgi())
+        outer.mount("/clock", alarms.asgi())
         sent = await _asgi(outer, "POST", "/clock/v1/alarms", b'{"wake_message": "x", "when": "in 1 hour"}')
         assert sent[0]["status"] == 201
         place = dict(sent[0]["headers"])[b"location"].decode()
@@ -240,7 +240,7 @@ async def _asgi(app: Starlette, method: str, path: str, body: bytes = b"") -> li
 
 async def test_what_was_accepted_is_answered_while_stopping(visit: Visitor) -> None:
     body = b'{"wake_message": "last words", "when": "in 1 hour"}'
-    port = visit.clock.settings.port
+    port = visit.alarms.settings.port
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = f"POST /v1/alarms HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Type: application/json\r\n"
     writer.write(f"{head}Content-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n".encode())
@@ -253,7 +253,7 @@ async def test_what_was_accepted_is_answered_while_stopping(visit: Visitor) -> N
     await reader.read()
     writer.close()
     await asyncio.wait((visit.running,))
-    [alarm] = await visit.clock.find()
+    [alarm] = await visit.alarms.find()
     assert alarm.wake_message == "last words"
 
 

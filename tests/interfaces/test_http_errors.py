@@ -72,7 +72,7 @@ GOOD = {"wake_message": "x", "when": "in 1 hour"}
 async def test_a_bad_body_names_its_field(visit: Visitor, body: Any, code: str, field: str) -> None:
     answer = await visit("POST", "/v1/alarms", body)
     assert answer.told == (400, code, field), answer.text
-    assert await visit.clock.find() == []
+    assert await visit.alarms.find() == []
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ async def test_a_body_may_be_so_long_and_no_longer(visit: Visitor, size: int, st
 
 
 async def test_a_body_without_end_is_cut_off(visit: Visitor) -> None:
-    port = visit.clock.settings.port
+    port = visit.alarms.settings.port
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"POST /v1/alarms HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Type: application/json\r\n".encode())
     writer.write(b"Transfer-Encoding: chunked\r\n\r\n")
@@ -206,7 +206,7 @@ async def test_pages_of_another_origin_are_refused(visit: Visitor) -> None:
     for origin in ("https://evil.example", "null", "http://localhost:1", "http://[bad", ""):
         answer = await visit("POST", "/v1/alarms", GOOD, headers={"origin": origin})
         assert answer.told == (403, "foreign_origin", "Origin")
-    assert await visit.clock.find() == []
+    assert await visit.alarms.find() == []
     assert (await visit("POST", "/v1/alarms", GOOD, headers={"origin": visit.url})).status == 201
 
 
@@ -232,8 +232,8 @@ async def test_another_sites_page_is_refused_also_where_it_names_no_origin(visit
 
 
 async def test_another_sites_page_is_refused_also_inside_an_application_of_ones_own(tmp_path: Path) -> None:
-    async with build(Settings(db=str(tmp_path / "w.db"))) as clock:
-        app = application(clock.service, store_of(clock), clock.settings)
+    async with build(Settings(db=str(tmp_path / "w.db"))) as alarms:
+        app = application(alarms.service, store_of(alarms), alarms.settings)
         for site, status in (("cross-site", 403), ("none", 200)):
             async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost") as client:
                 assert (await client.get("/v1/alarms", headers={"sec-fetch-site": site})).status_code == status
@@ -260,7 +260,7 @@ async def test_what_was_not_foreseen_tells_nothing_and_is_logged(
     async def broken(**_: object) -> None:
         raise RuntimeError("password=hunter2")
 
-    monkeypatch.setattr(store_of(visit.clock), "stats", broken)
+    monkeypatch.setattr(store_of(visit.alarms), "stats", broken)
     with caplog.at_level(logging.ERROR):
         answer = await visit("GET", "/v1/stats")
     assert answer.told == (500, "error", "")
@@ -270,6 +270,6 @@ async def test_what_was_not_foreseen_tells_nothing_and_is_logged(
 
 
 async def test_a_store_that_is_gone_is_a_503_problem_and_no_false_yes(visit: Visitor) -> None:
-    await store_of(visit.clock).close()
+    await store_of(visit.alarms).close()
     answer = await visit("POST", "/v1/alarms", GOOD)
     assert answer.told == (503, "store_unavailable", "")

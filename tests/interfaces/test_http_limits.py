@@ -37,8 +37,8 @@ async def test_brackets_in_texts_are_no_depth(visit: Visitor) -> None:
 async def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "ANSWER_WITHIN", 0.2)
     async with serving(str(tmp_path / "w.db"), did_auth=True) as visit:
-        port, token = visit.clock.settings.port, (await visit.token("ada"))["authorization"]
-        taking = [operation for operation in operations_of(visit.clock.asgi().routes) if operation.body is not None]
+        port, token = visit.alarms.settings.port, (await visit.token("ada"))["authorization"]
+        taking = [operation for operation in operations_of(visit.alarms.asgi().routes) if operation.body is not None]
         for method, path in [*((one.method, one.path) for one in taking), ("POST", "/mcp")]:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             head = f"{method} {path} HTTP/1.1\r\nHost: localhost:{port}\r\nAuthorization: {token}\r\n"
@@ -56,7 +56,7 @@ async def test_headers_that_do_not_come_are_not_waited_for(
     visit: Visitor, monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
     monkeypatch.setattr(connection, "HEAD_WITHIN", 0.2)
-    reader, writer = await asyncio.open_connection("127.0.0.1", visit.clock.settings.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", visit.alarms.settings.port)
     writer.write(said)
     async with asyncio.timeout(30):
         assert await reader.read() == b""
@@ -64,7 +64,7 @@ async def test_headers_that_do_not_come_are_not_waited_for(
 
 
 async def test_headers_without_end_are_refused(visit: Visitor) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", visit.clock.settings.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", visit.alarms.settings.port)
     writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * 20_000)
     async with asyncio.timeout(30):
         assert (await reader.readline()).startswith(b"HTTP/1.1 400")
@@ -78,12 +78,12 @@ async def test_a_store_that_does_not_answer_is_a_503(tmp_path: Path, monkeypatch
         await asyncio.Event().wait()
 
     async with serving(str(tmp_path / "w.db")) as visit:
-        monkeypatch.setattr(store_of(visit.clock), "stats", never)
+        monkeypatch.setattr(store_of(visit.alarms), "stats", never)
         assert (await visit("GET", "/v1/stats")).told == (503, "store_unavailable", "")
 
 
 async def test_requests_on_one_connection_are_answered_in_their_order(visit: Visitor) -> None:
-    port = visit.clock.settings.port
+    port = visit.alarms.settings.port
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET /healthz HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode() * 3)
     async with asyncio.timeout(30):
@@ -133,4 +133,4 @@ async def test_nobody_asks_for_retries_without_a_pause_over_http_token_or_not(vi
         assert (many["created"], many["refused"]) == (0, 1)
         assert (await visit("PATCH", f"/v1/alarms/{id}", policy)).told == (400, "invalid_request", f"policy.{name}")
         visit._session.headers.update(await visit.token("local"))
-    assert (await visit.clock.set("in 1 hour", "x", policy={name: 0})).policy != Policy()  # type: ignore[arg-type]
+    assert (await visit.alarms.set("in 1 hour", "x", policy={name: 0})).policy != Policy()  # type: ignore[arg-type]

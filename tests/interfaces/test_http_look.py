@@ -33,10 +33,10 @@ async def test_history_holds_what_happened_and_what_is_to_come(visit: Visitor) -
 
 
 async def test_what_failed_is_listed(visit: Visitor) -> None:
-    await visit.clock.set(delay=0.01, wake_message="work", target="agent", max_failures=0)
+    await visit.alarms.set(delay=0.01, wake_message="work", target="agent", max_failures=0)
     async with asyncio.timeout(30):
         wake = await visit.agent.wakes.get()
-        await visit.clock.dispatcher._all_down()
+        await visit.alarms.dispatcher._all_down()
     assert (await visit("GET", "/v1/failed")).json["failed"] == []
     await visit("POST", f"/v1/fires/{wake.fire_id}/report", {"outcome": "failed", "reason": "no milk"})
     [entry] = (await visit("GET", "/v1/failed?limit=5")).json["failed"]
@@ -115,7 +115,7 @@ async def test_cancelling_retracts_what_waits_and_says_of_what_was_fetched_that_
 async def test_who_waits_at_the_inbox_is_answered_as_soon_as_something_comes(
     visit: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    signal, rung, waits = visit.clock.service.inbox_signal, list[bool](), asyncio.Event()
+    signal, rung, waits = visit.alarms.service.inbox_signal, list[bool](), asyncio.Event()
     heard = signal.heard
 
     async def heard_only(owner: str, within: float) -> bool:
@@ -163,12 +163,12 @@ async def test_no_page_takes_wakes_out_of_the_inbox_of_an_open_server(visit: Vis
 
 async def test_with_a_token_the_inbox_answers_a_plain_get(visit: Visitor) -> None:
     ada = await visit.token("ada")
-    await visit.clock.for_owner("ada").set(delay=0.01, wake_message="hello")
+    await visit.alarms.for_owner("ada").set(delay=0.01, wake_message="hello")
     assert len((await visit("GET", "/v1/inbox?wait=10", headers=ada)).json["wakes"]) == 1
 
 
 async def test_another_owners_inbox_stays_shut(visit: Visitor) -> None:
-    await visit.clock.for_owner("somebody").set(delay=0.01, wake_message="secret")
+    await visit.alarms.for_owner("somebody").set(delay=0.01, wake_message="secret")
     assert (await visit("POST", "/v1/inbox?wait=0.5")).json["wakes"] == []
 
 
@@ -176,7 +176,7 @@ async def test_who_waits_at_the_inbox_is_answered_when_the_server_stops(tmp_path
     async with serving(str(tmp_path / "w.db"), stop_within=timedelta(seconds=60)) as visit:
         waiting = asyncio.create_task(visit("POST", "/v1/inbox?wait=60"))
         async with asyncio.timeout(60):
-            while not any(visit.clock.service.connections._taken.values()):  # it waits, and has a seat
+            while not any(visit.alarms.service.connections._taken.values()):  # it waits, and has a seat
                 await visit("GET", "/healthz")
         visit.running.cancel()
         async with asyncio.timeout(30):

@@ -28,7 +28,7 @@ class Routes:
     def __init__(self, visit: Visitor, token: dict[str, str]) -> None:
         self.visit = visit
         self.token = token
-        self.all: list[BaseRoute] = visit.clock.asgi().routes
+        self.all: list[BaseRoute] = visit.alarms.asgi().routes
         self.paths = sorted({route.path for route in self.all if isinstance(route, Route)})
 
     def allowed(self, path: str) -> set[str]:

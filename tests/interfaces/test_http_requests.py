@@ -57,7 +57,7 @@ class Line:
 
 @asynccontextmanager
 async def connected(visit: Visitor) -> AsyncIterator[Line]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", visit.clock.settings.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", visit.alarms.settings.port)
     try:
         async with asyncio.timeout(60):
             yield Line(reader, writer)
@@ -281,7 +281,7 @@ async def test_who_leaves_behind_a_second_request_is_noticed(visit: Visitor) -> 
     """The first is a stream: it ends with the connection, whatever was asked behind it."""
     token = (await visit.token("ada"))["authorization"].encode()
     events = b"GET /v1/events HTTP/1.1\r\n" + HOST + b"Authorization: " + token + b"\r\n\r\n"
-    ada, taken = visit.clock.for_owner("ada"), visit.clock.service.connections._taken
+    ada, taken = visit.alarms.for_owner("ada"), visit.alarms.service.connections._taken
     for said in ([events + ASKS], [events + ASKS[:20] + b"\x00"], [events[:-1], events[-1:] + ASKS]):
         async with connected(visit) as line:
             await line.say(*said)

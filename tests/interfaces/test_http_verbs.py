@@ -29,7 +29,7 @@ async def test_a_manual_fire_is_told_as_one_of_its_alarm(visit: Visitor) -> None
     assert copy["manual_of"] == id
     async with asyncio.timeout(30):
         assert (await visit.agent.wakes.get()).alarm_id == copy["id"]
-        await visit.clock.dispatcher._all_down()
+        await visit.alarms.dispatcher._all_down()
     [fire] = (await visit("GET", f"/v1/alarms/{id}/fires")).json["fires"]
     assert (fire["manual"], fire["alarm_id"], fire["status"]) == (True, copy["id"], "delivered")
     assert [one["id"] for one in (await visit("GET", "/v1/alarms")).json["alarms"]] == [id]
@@ -47,10 +47,10 @@ def at(text: str) -> datetime:
 
 async def failed_fire(visit: Visitor) -> str:
     """A fire whose work is reported as failed for good."""
-    await visit.clock.set(delay=0.01, wake_message="work", target="agent", max_failures=0)
+    await visit.alarms.set(delay=0.01, wake_message="work", target="agent", max_failures=0)
     async with asyncio.timeout(30):
         wake = await visit.agent.wakes.get()
-        await visit.clock.dispatcher._all_down()
+        await visit.alarms.dispatcher._all_down()
     answer = await visit("POST", f"/v1/fires/{wake.fire_id}/report", {"outcome": "failed", "reason": "no"})
     assert answer.json["status"] == "failed"
     return wake.fire_id
@@ -303,7 +303,7 @@ async def test_a_failed_fire_is_tried_again(visit: Visitor) -> None:
     assert answer.json["status"] in ("retrying", "delivered")  # the dispatcher may be faster than the answer
     async with asyncio.timeout(30):
         assert (await visit.agent.wakes.get()).fire_id == fire_id
-        await visit.clock.dispatcher._all_down()
+        await visit.alarms.dispatcher._all_down()
     assert (await visit("POST", f"/v1/fires/{fire_id}/retry")).told == (409, "conflict", "fire_id")
     assert (await visit("POST", "/v1/fires/nope/retry")).status == 404
 

@@ -51,9 +51,9 @@ async def test_each_of_many_has_its_notes(visit: Visitor) -> None:
             ["No timezone was given: the time is in UTC. Give `timezone` if you meant another."],
         ]
     assert (await visit("GET", "/v1/alarms/often")).json["notes"] == ["It wakes 288 times a day."]
-    async with wakeful.open(visit.url) as clock:
+    async with wakeful.open(visit.url) as alarms:
         asked = request_of(wakeful.CreateRequest, often | {"idempotency_key": "other"})
-        [one] = await clock.create_many([asked])
+        [one] = await alarms.create_many([asked])
         assert one.notes == ["It wakes 288 times a day."]
 
 
@@ -82,9 +82,9 @@ async def test_a_refusal_says_what_was_meant_for_programs_too(visit: Visitor) ->
     bound = {"wake_message": "x", "when": "every day at 9am", "policy": {"ends_at": "on no day", "max_fires": 2}}
     assert "repair" not in (await visit("POST", "/v1/alarms", bound)).json
     async with wakeful.open(visit.url) as elsewhere:
-        for clock in (elsewhere, visit.clock):
+        for alarms in (elsewhere, visit.alarms):
             with pytest.raises(InvalidSchedule) as unknown:
-                await clock.set("tomorrow at 9am", "x", timezone="PST")
+                await alarms.set("tomorrow at 9am", "x", timezone="PST")
             assert unknown.value.repair == {"timezone": "America/Los_Angeles"}
 
 
@@ -104,32 +104,32 @@ async def test_many_are_cancelled_in_one_call(visit: Visitor) -> None:
 
 
 async def test_the_same_from_a_program_elsewhere(visit: Visitor) -> None:
-    async with wakeful.open(visit.url) as clock:
+    async with wakeful.open(visit.url) as alarms:
         brief = {"when": "every weekday at 9am", "wake_message": "brief", "idempotency_key": "brief"}
         wanted = brief | {"policy": {"max_fires": 9, "expires": "1h"}}
-        made = await clock.create(request_of(wakeful.CreateRequest, wanted))
+        made = await alarms.create(request_of(wakeful.CreateRequest, wanted))
         alarm = made.alarm
         assert any("No timezone" in note for note in made.notes)
-        moved = (await clock.update("brief", when="10am", policy={"expires": None})).alarm
+        moved = (await alarms.update("brief", when="10am", policy={"expires": None})).alarm
         assert (moved.cron_expr, moved.policy.max_fires, moved.policy.expires) == (
             "0 10 * * 1-5",
             9,
             None,
         )
         with pytest.raises(InvalidSchedule):
-            await clock.update("brief", when="tomorrow at 9am")
-        assert [one.id for one in await clock.find(key="brief")] == [alarm.id]
+            await alarms.update("brief", when="tomorrow at 9am")
+        assert [one.id for one in await alarms.find(key="brief")] == [alarm.id]
         with pytest.raises(NotFound):
-            await clock.cancel_many(["brief", "nobody"])
-        snoozed = await clock.snooze("brief", until="2099-01-01T09:00:00Z")
+            await alarms.cancel_many(["brief", "nobody"])
+        snoozed = await alarms.snooze("brief", until="2099-01-01T09:00:00Z")
         assert snoozed.alarm.next_fire_at.year == 2099
-        assert [one.id for one in (await clock.cancel_many(text="brief", dry_run=True)).alarms] == [alarm.id]
-        assert (await clock.get("brief")).status == "active"
-        assert [one.status for one in (await clock.cancel_many(["brief"])).alarms] == ["cancelled"]
-        await clock.set(delay=0.01, wake_message="work", conversation_id="c")
-        [taken] = await clock.inbox(wait=10, conversation_id="c")
+        assert [one.id for one in (await alarms.cancel_many(text="brief", dry_run=True)).alarms] == [alarm.id]
+        assert (await alarms.get("brief")).status == "active"
+        assert [one.status for one in (await alarms.cancel_many(["brief"])).alarms] == ["cancelled"]
+        await alarms.set(delay=0.01, wake_message="work", conversation_id="c")
+        [taken] = await alarms.inbox(wait=10, conversation_id="c")
         assert (taken.number, taken.previous, taken.next_fire_at) == (1, None, None)
-        assert await clock.inbox(done={taken.fire.id: "3 grants"}) == []
-        assert (await clock.agenda()).notes == []
-        assert (await clock.fire_of(taken.fire.id)).result == "3 grants"
-        assert [entry.status for entry in await clock.history(since="1h", status="completed")] == ["completed"]
+        assert await alarms.inbox(done={taken.fire.id: "3 grants"}) == []
+        assert (await alarms.agenda()).notes == []
+        assert (await alarms.fire_of(taken.fire.id)).result == "3 grants"
+        assert [entry.status for entry in await alarms.history(since="1h", status="completed")] == ["completed"]

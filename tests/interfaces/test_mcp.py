@@ -38,18 +38,18 @@ NEEDED: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-async def clock(tmp_path: Path) -> AsyncIterator[Wakeful]:
-    async with build(Settings(db=str(tmp_path / "w.db"), timezone="Europe/Berlin")) as clock:
-        yield clock
+async def alarms(tmp_path: Path) -> AsyncIterator[Wakeful]:
+    async with build(Settings(db=str(tmp_path / "w.db"), timezone="Europe/Berlin")) as alarms:
+        yield alarms
 
 
 @pytest.fixture(params=MODES)
-async def agent(clock: Wakeful, request: pytest.FixtureRequest) -> AsyncIterator[Agent]:
+async def agent(alarms: Wakeful, request: pytest.FixtureRequest) -> AsyncIterator[Agent]:
     met: asyncio.Future[Agent] = asyncio.get_running_loop().create_future()
     over = asyncio.Event()
 
     async def meeting() -> None:  # in a task of its own: a client must end in the task it began in
-        async with Client(door(clock), mode=request.param) as client:
+        async with Client(door(alarms), mode=request.param) as client:
             met.set_result(Agent(client))
             await over.wait()
 
@@ -64,8 +64,8 @@ async def test_every_tool_does_its_work(agent: Agent) -> None:
     await the_whole_round(agent)
 
 
-async def test_an_agent_takes_its_wake_and_reports(clock: Wakeful, agent: Agent) -> None:
-    wake = await woken(clock, agent, payload={"page": 3}, label="portal")
+async def test_an_agent_takes_its_wake_and_reports(alarms: Wakeful, agent: Agent) -> None:
+    wake = await woken(alarms, agent, payload={"page": 3}, label="portal")
     assert (wake["message"], wake["payload"], wake["label"]) == ("work", {"page": 3}, "portal")
     working = await agent("alarm_report", fire_id=wake["fire_id"], outcome="working", result="half")
     assert working["fire"]["report_by"] >= wake["report_by"]
@@ -76,12 +76,12 @@ async def test_an_agent_takes_its_wake_and_reports(clock: Wakeful, agent: Agent)
     assert [fire["status"] for fire in seen["fires"]] == ["completed"]
 
 
-async def test_a_snoozed_wake_comes_again_and_a_failed_one_is_retried(clock: Wakeful, agent: Agent) -> None:
-    wake = await woken(clock, agent)
+async def test_a_snoozed_wake_comes_again_and_a_failed_one_is_retried(alarms: Wakeful, agent: Agent) -> None:
+    wake = await woken(alarms, agent)
     assert (await agent("alarm_report", fire_id=wake["fire_id"], outcome="snooze", **{"for": "1h"}))["alarm"][
         "status"
     ] == "active"
-    wake = await woken(clock, agent)
+    wake = await woken(alarms, agent)
     failed = await agent("alarm_report", fire_id=wake["fire_id"], outcome="failed", reason="HTTP 503")
     assert (failed["fire"]["status"], failed["alarm"]["last_error"]) == ("retrying", "HTTP 503")
 
@@ -113,10 +113,10 @@ async def test_a_similar_alarm_and_a_missing_worker_are_named(agent: Agent) -> N
     assert second["similar"] == first["alarm"]["id"]
 
 
-async def test_a_wake_may_set_the_next_one(clock: Wakeful, agent: Agent) -> None:
-    wake = await woken(clock, agent)
+async def test_a_wake_may_set_the_next_one(alarms: Wakeful, agent: Agent) -> None:
+    wake = await woken(alarms, agent)
     made = await agent("alarm_set", when="in 1 hour", wake_message="next", parent_fire=wake["fire_id"])
-    alarm = await clock.get(made["alarm"]["id"])
+    alarm = await alarms.get(made["alarm"]["id"])
     assert (alarm.parent_fire, alarm.root_id, alarm.generation) == (wake["fire_id"], wake["alarm_id"], 1)
 
 
@@ -127,12 +127,12 @@ async def test_an_unknown_tool_is_answered_with_the_known_ones(agent: Agent) -> 
 
 
 async def test_what_breaks_tells_nothing_and_is_logged(
-    clock: Wakeful, agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    alarms: Wakeful, agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(*_: object, **__: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(store_of(clock), "find", broken)
+    monkeypatch.setattr(store_of(alarms), "find", broken)
     result = await agent.client.call_tool("alarm_list", {})
     assert result.is_error
     assert "secret" not in result.content[0].text  # type: ignore[union-attr]
@@ -142,10 +142,10 @@ async def test_what_breaks_tells_nothing_and_is_logged(
 # Sizes
 
 
-async def test_a_thousand_alarms_come_in_pages_that_miss_none(clock: Wakeful) -> None:
-    made = [(await clock.set("in 1 hour", f"{n} " + "й\n" * 3000, label="l" * 900)).id for n in range(1000)]
+async def test_a_thousand_alarms_come_in_pages_that_miss_none(alarms: Wakeful) -> None:
+    made = [(await alarms.set("in 1 hour", f"{n} " + "й\n" * 3000, label="l" * 900)).id for n in range(1000)]
     seen: list[str] = []
-    async with Client(door(clock)) as client:
+    async with Client(door(alarms)) as client:
         agent, cursor = Agent(client), ""
         while cursor or not seen:
             page = await agent("alarm_list", limit=50, cursor=cursor)
@@ -155,12 +155,12 @@ async def test_a_thousand_alarms_come_in_pages_that_miss_none(clock: Wakeful) ->
 
 
 @pytest.mark.parametrize("sign", ["x", "й", "\n", '"', "\U0001f600", "\x1f"])
-async def test_the_longest_texts_stay_within_bounds_and_can_be_read_in_pieces(clock: Wakeful, sign: str) -> None:
+async def test_the_longest_texts_stay_within_bounds_and_can_be_read_in_pieces(alarms: Wakeful, sign: str) -> None:
     size = len(sign.encode())
     message, name = sign * (32 * 1024 // size) + "", sign.replace("\n", "n").replace("\x1f", "c") * (1000 // size)
     payload = {"a": sign * (10_000 // size)}
     more = {"label": name, "conversation_id": name, "key": name}
-    async with Client(door(clock)) as client:
+    async with Client(door(alarms)) as client:
         agent = Agent(client)
         asked: dict[str, Any] = {"wake_message": "." + message[1:], "payload": payload} | more
         made = await agent("alarm_set", when="0 9 * * *", **asked)
@@ -168,10 +168,10 @@ async def test_the_longest_texts_stay_within_bounds_and_can_be_read_in_pieces(cl
         assert any("wake_message is cut" in note for note in made["notes"])
         await agent("alarm_get", id=id)
         for _ in range(5):
-            await clock.set(delay=0.001, **asked | {"key": ""})
+            await alarms.set(delay=0.001, **asked | {"key": ""})
         fired = 0
         while fired < 5:
-            fired += await clock.run_due()
+            fired += await alarms.run_due()
         wakes = (await agent("alarm_inbox"))["wakes"]
         assert len(wakes) == 5
         for wake in wakes:
@@ -200,11 +200,11 @@ def test_what_is_cut_fits_and_what_fits_is_not_cut(text: str) -> None:
 # Owners
 
 
-async def test_another_owner_finds_and_changes_nothing(clock: Wakeful) -> None:
-    async with Client(door(clock)) as client:
-        wake = await woken(clock, Agent(client))
-        pending = (await clock.set("in 1 hour", "mine")).id
-    async with Client(door(clock, "mallory")) as client:
+async def test_another_owner_finds_and_changes_nothing(alarms: Wakeful) -> None:
+    async with Client(door(alarms)) as client:
+        wake = await woken(alarms, Agent(client))
+        pending = (await alarms.set("in 1 hour", "mine")).id
+    async with Client(door(alarms, "mallory")) as client:
         mallory = Agent(client)
         assert (await mallory("alarm_list", status="all"))["alarms"] == []
         assert (await mallory("alarm_inbox"))["wakes"] == []
@@ -224,25 +224,25 @@ async def test_another_owner_finds_and_changes_nothing(clock: Wakeful) -> None:
         assert "no" in await mallory.refused("alarm_get", id=wake["fire_id"])
         await mallory.refused("alarm_report", fire_id=wake["fire_id"], outcome="completed")
         await mallory.refused("alarm_set", when="in 1 hour", wake_message="x", parent_fire=wake["fire_id"])
-    assert (await clock.get(pending)).version == 1
+    assert (await alarms.get(pending)).version == 1
 
 
 @pytest.mark.parametrize("tool", sorted(TOOLS))
-async def test_a_token_for_reading_changes_nothing(clock: Wakeful, tool: str) -> None:
-    async with Client(door(clock, scopes=frozenset({"read"}), local=False)) as client:
+async def test_a_token_for_reading_changes_nothing(alarms: Wakeful, tool: str) -> None:
+    async with Client(door(alarms, scopes=frozenset({"read"}), local=False)) as client:
         result = await client.call_tool(tool, NEEDED[tool])
         text = result.content[0].text  # type: ignore[union-attr]
     assert ("this request needs write" in text) == (TOOLS[tool].scope == "write")
 
 
-async def test_nobody_is_everybody(clock: Wakeful) -> None:
-    async with Client(door(clock, "")) as client:
+async def test_nobody_is_everybody(alarms: Wakeful) -> None:
+    async with Client(door(alarms, "")) as client:
         assert "does not name an owner" in await Agent(client).refused("alarm_list")
 
 
 async def test_an_owner_with_a_token_is_limited(tmp_path: Path) -> None:
-    async with build(Settings(db=str(tmp_path / "w.db"), quota_active=1)) as clock:
-        async with Client(door(clock, "ana", local=False)) as client:
+    async with build(Settings(db=str(tmp_path / "w.db"), quota_active=1)) as alarms:
+        async with Client(door(alarms, "ana", local=False)) as client:
             agent = Agent(client)
             assert "fires more often" in await agent.refused("alarm_set", when="every 10 seconds", wake_message="x")
             id = (await agent("alarm_set", **SET))["alarm"]["id"]
@@ -319,14 +319,14 @@ def test_the_documentation_counts_the_tools() -> None:
     )
 
 
-async def test_several_with_a_key_whose_alarm_has_ended_are_set_and_it_is_said(clock: Wakeful, agent: Agent) -> None:
+async def test_several_with_a_key_whose_alarm_has_ended_are_set_and_it_is_said(alarms: Wakeful, agent: Agent) -> None:
     items = [SET | {"key": key, "wake_message": key} for key in ("a", "b")]
     await agent("alarm_set", **items[0])
     await agent("alarm_cancel", id="a")
     several = [SET | {"wake_message": "every day", "when": "every day at 9am"}, *items]
     told = await agent("alarm_set", alarms=several)
     assert "is cancelled: nothing was set" in told["notes"][0]
-    assert [alarm.status for alarm in [await clock.get(id) for id in told["ids"]]] == ["active", "cancelled", "active"]
+    assert [alarm.status for alarm in [await alarms.get(id) for id in told["ids"]]] == ["active", "cancelled", "active"]
 
 
 def nulls(tool: str, **given: Any) -> dict[str, Any]:
@@ -334,7 +334,7 @@ def nulls(tool: str, **given: Any) -> dict[str, Any]:
     return dict.fromkeys(schema({**TOOLS, **TASK_TOOLS}[tool].takes)["properties"]) | given
 
 
-async def test_null_for_an_argument_is_as_if_it_was_not_given(clock: Wakeful, agent: Agent) -> None:
+async def test_null_for_an_argument_is_as_if_it_was_not_given(alarms: Wakeful, agent: Agent) -> None:
     policy = dict.fromkeys(schema(TOOLS["alarm_set"].takes)["properties"]["policy"]["properties"])
     made = await agent("alarm_set", **nulls("alarm_set", **SET, key="k", policy=policy | {"max_fires": 1}))
     assert made["alarm"]["policy"] == {"max_fires": 1}
@@ -350,7 +350,7 @@ async def test_null_for_an_argument_is_as_if_it_was_not_given(clock: Wakeful, ag
     assert moved["alarm"]["label"] == "l"
     assert (await agent("alarm_signal", **nulls("alarm_signal", name="s")))["alarms"] == []
     assert (await agent("alarm_cancel", **nulls("alarm_cancel", id="k")))["alarm"]["status"] == "cancelled"
-    wake = await woken(clock, agent)
+    wake = await woken(alarms, agent)
     said = nulls("alarm_report", fire_id=wake["fire_id"], outcome="completed")
     assert (await agent("alarm_report", **said))["fire"]["status"] == "completed"
 
@@ -375,11 +375,11 @@ async def test_an_edit_clears_a_field_with_an_empty_value_and_a_policy_with_null
     }
 
 
-async def test_a_manual_fire_is_in_the_history_of_its_alarm(clock: Wakeful, agent: Agent) -> None:
+async def test_a_manual_fire_is_in_the_history_of_its_alarm(alarms: Wakeful, agent: Agent) -> None:
     made = await agent("alarm_set", **SET, key="k")
     copy = await agent("alarm_update", id="k", action="fire")
     assert [one["id"] for one in (await agent("alarm_list"))["alarms"]] == [made["alarm"]["id"]]
-    await clock.run_due()
+    await alarms.run_due()
     told = {one["id"].partition("@")[0]: one.get("manual", False) for one in (await agent("alarm_history"))["history"]}
     assert told == {made["alarm"]["id"]: False, copy["alarm"]["id"]: True}
     shown = await agent("alarm_get", id="k")

@@ -19,9 +19,9 @@ from wakeful.settings import Settings
 
 
 @pytest.fixture
-async def clock(tmp_path: Path) -> AsyncIterator[Wakeful]:
-    async with build(Settings(db=str(tmp_path / "w.db"))) as clock:
-        yield clock
+async def alarms(tmp_path: Path) -> AsyncIterator[Wakeful]:
+    async with build(Settings(db=str(tmp_path / "w.db"))) as alarms:
+        yield alarms
 
 
 LOOKING = ("alarm_list", "alarm_agenda", "alarm_history", "alarm_get")
@@ -83,27 +83,27 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("tool", "arguments", "field", "says"), WRONG)
 async def test_an_error_names_the_field_and_a_call_that_works(
-    clock: Wakeful, tool: str, arguments: dict[str, Any], field: str, says: str
+    alarms: Wakeful, tool: str, arguments: dict[str, Any], field: str, says: str
 ) -> None:
-    async with Client(door(clock)) as client:
+    async with Client(door(alarms)) as client:
         agent = Agent(client)
-        wake = await woken(clock, agent)
-        ended = (await clock.set("in 1 hour", "ended")).id
-        await clock.cancel(ended)
-        await clock.set(delay=0.001, wake_message="waiting")  # so that waiting for the inbox ends
-        while not await clock.run_due():
+        wake = await woken(alarms, agent)
+        ended = (await alarms.set("in 1 hour", "ended")).id
+        await alarms.cancel(ended)
+        await alarms.set(delay=0.001, wake_message="waiting")  # so that waiting for the inbox ends
+        while not await alarms.run_due():
             pass
-        names = {"ID": (await clock.set("in 1 hour", "x")).id, "FIRE": wake["fire_id"], "ENDED": ended}
+        names = {"ID": (await alarms.set("in 1 hour", "x")).id, "FIRE": wake["fire_id"], "ENDED": ended}
         arguments = {name: names.get(str(value), value) for name, value in arguments.items()}
-        before = [(alarm.id, alarm.version) for alarm in await clock.find()]
+        before = [(alarm.id, alarm.version) for alarm in await alarms.find()]
         text = await agent.refused(tool, **arguments)
         assert text.startswith(f"{tool}: {field}: "), text
         assert says in text
-        assert [(alarm.id, alarm.version) for alarm in await clock.find()] == before
+        assert [(alarm.id, alarm.version) for alarm in await alarms.find()] == before
         hinted, again = taught(text)
         assert await agent.as_taught(text)
         if hinted in LOOKING:
-            assert [(alarm.id, alarm.version) for alarm in await clock.find()] == before
+            assert [(alarm.id, alarm.version) for alarm in await alarms.find()] == before
         if hinted not in LOOKING or hinted == tool:
             assert hinted == tool, "a hint that does something repeats what was asked for"
             differing = {name for name in {*arguments, *again} if arguments.get(name) != again.get(name)}
@@ -112,12 +112,12 @@ async def test_an_error_names_the_field_and_a_call_that_works(
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-async def test_no_hint_makes_up_an_outcome_or_a_change(clock: Wakeful, tool: str) -> None:
+async def test_no_hint_makes_up_an_outcome_or_a_change(alarms: Wakeful, tool: str) -> None:
     """Whatever is wrong with a call: what is recommended names nothing that the caller did not say."""
-    async with Client(door(clock)) as client:
+    async with Client(door(alarms)) as client:
         agent = Agent(client)
-        wake = await woken(clock, agent)
-        series = (await clock.set("every weekday at 9am", "x")).id
+        wake = await woken(alarms, agent)
+        series = (await alarms.set("every weekday at 9am", "x")).id
         told = {"id": series, "fire_id": wake["fire_id"]}
         properties = next(one for one in (await client.list_tools()).tools if one.name == tool).input_schema[
             "properties"
@@ -134,7 +134,7 @@ async def test_no_hint_makes_up_an_outcome_or_a_change(clock: Wakeful, tool: str
             await agent(hinted, **again)
 
 
-async def test_a_number_that_json_does_not_have_is_refused_by_its_argument(clock: Wakeful) -> None:
+async def test_a_number_that_json_does_not_have_is_refused_by_its_argument(alarms: Wakeful) -> None:
     """Some programs write NaN all the same, and what reads our requests takes it; the official client makes it null."""
     arguments = SET | {"payload": {"celsius": float("nan")}}
     with pytest.raises(InvalidRequest, match="payload: it holds nan, which JSON does not have"):

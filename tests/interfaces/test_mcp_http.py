@@ -45,19 +45,19 @@ async def test_every_tool_does_its_work_over_http(tmp_path: Path, mode: str) -> 
 
 async def test_over_http_the_token_says_who_asks(tmp_path: Path) -> None:
     async with serving(str(tmp_path / "w.db")) as visit:
-        store, now = store_of(visit.clock), await visit.clock.service.now()
+        store, now = store_of(visit.alarms), await visit.alarms.service.now()
         tokens = {}
         for owner in ("ana", "ben"):
             tokens[owner], kept = mint(owner, ["write"], now=now)
             await store.access.add_token(kept)
-        await visit.clock.set("in 1 hour", "of nobody in particular")
+        await visit.alarms.set("in 1 hour", "of nobody in particular")
         async with visiting(visit, "auto", tokens["ana"]) as ana:
             id = (await ana("alarm_set", **SET))["alarm"]["id"]
             assert [alarm["id"] for alarm in (await ana("alarm_list"))["alarms"]] == [id]
         async with visiting(visit, "auto", tokens["ben"]) as ben:
             assert (await ben("alarm_list"))["alarms"] == []
             await ben.refused("alarm_cancel", id=id)
-        assert (await acting(visit.clock.service, "ana").get(id)).created_via == "mcp"
+        assert (await acting(visit.alarms.service, "ana").get(id)).created_via == "mcp"
         for headers in ({}, {"authorization": "Bearer wk_nonsense"}):
             assert (await visit("POST", "/mcp", {}, headers=headers)).status == 401
 

@@ -16,9 +16,9 @@ from wakeful.settings import Settings
 
 
 @pytest.fixture
-async def clock(tmp_path: Path) -> AsyncIterator[Wakeful]:
-    async with build(Settings(db=str(tmp_path / "w.db"), timezone="Europe/Berlin")) as clock:
-        yield clock
+async def alarms(tmp_path: Path) -> AsyncIterator[Wakeful]:
+    async with build(Settings(db=str(tmp_path / "w.db"), timezone="Europe/Berlin")) as alarms:
+        yield alarms
 
 
 async def text_of(client: Client, uri: str) -> str:
@@ -26,18 +26,18 @@ async def text_of(client: Client, uri: str) -> str:
     return content.text  # type: ignore[union-attr]  # all of ours are texts
 
 
-async def test_an_alarm_is_read_whole_by_its_id_or_key(clock: Wakeful) -> None:
+async def test_an_alarm_is_read_whole_by_its_id_or_key(alarms: Wakeful) -> None:
     payload = {"text": "й" * 60_000}
-    alarm = await clock.set("in 1 hour", "x" * 30_000, payload=payload, key="Grant portal/1")
-    async with Client(door(clock)) as client:
+    alarm = await alarms.set("in 1 hour", "x" * 30_000, payload=payload, key="Grant portal/1")
+    async with Client(door(alarms)) as client:
         for name in (alarm.id, "Grant%20portal%2F1"):
             assert json.loads(await text_of(client, f"alarm://{name}/payload")) == payload
             assert await text_of(client, f"alarm://{name}/message") == alarm.wake_message
             assert json.loads(await text_of(client, f"alarm://{name}"))["alarm"]["id"] == alarm.id
         coming = json.loads(await text_of(client, "alarm://agenda"))["agenda"]
         assert [entry["alarm_id"] for entry in coming] == [alarm.id]
-        wake = await woken(clock, Agent(client))
-        await clock.completed(wake["fire_id"], "3 grants")
+        wake = await woken(alarms, Agent(client))
+        await alarms.completed(wake["fire_id"], "3 grants")
         assert await text_of(client, f"alarm://{wake['fire_id']}/result") == "3 grants"
         assert json.loads(await text_of(client, "alarm://history"))["history"]
         listed = [resource.uri for resource in (await client.list_resources()).resources]
@@ -50,28 +50,28 @@ async def test_an_alarm_is_read_whole_by_its_id_or_key(clock: Wakeful) -> None:
 @pytest.mark.parametrize(
     "uri", ["alarm://nobody", "alarm://nobody/payload", "alarm://ID/everything", "https://elsewhere"]
 )
-async def test_what_is_not_there_is_an_error_of_the_protocol(clock: Wakeful, uri: str) -> None:
-    alarm = await clock.set("in 1 hour", "x")
-    async with Client(door(clock)) as client:
+async def test_what_is_not_there_is_an_error_of_the_protocol(alarms: Wakeful, uri: str) -> None:
+    alarm = await alarms.set("in 1 hour", "x")
+    async with Client(door(alarms)) as client:
         with pytest.raises(MCPError):
             await client.read_resource(uri.replace("ID", alarm.id))
 
 
-async def test_another_owner_reads_nothing(clock: Wakeful) -> None:
-    alarm = await clock.set("in 1 hour", "mine", key="k")
-    async with Client(door(clock, "mallory")) as client:
+async def test_another_owner_reads_nothing(alarms: Wakeful) -> None:
+    alarm = await alarms.set("in 1 hour", "mine", key="k")
+    async with Client(door(alarms, "mallory")) as client:
         for uri in (f"alarm://{alarm.id}/message", "alarm://k/message"):
             with pytest.raises(MCPError):
                 await client.read_resource(uri)
         assert json.loads(await text_of(client, "alarm://agenda"))["agenda"] == []
-    async with Client(door(clock, "")) as client:
+    async with Client(door(alarms, "")) as client:
         with pytest.raises(MCPError, match="does not name an owner"):
             await client.read_resource("alarm://agenda")
 
 
-async def test_a_prompt_says_what_was_given_and_names_calls_that_work(clock: Wakeful) -> None:
+async def test_a_prompt_says_what_was_given_and_names_calls_that_work(alarms: Wakeful) -> None:
     docs = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text()
-    async with Client(door(clock)) as client:
+    async with Client(door(alarms)) as client:
         for prompt in (await client.list_prompts()).prompts:
             assert f"`{prompt.name}`" in docs
             assert all(f"`{argument.name}`" in docs for argument in prompt.arguments or ())
@@ -90,9 +90,9 @@ async def test_a_prompt_says_what_was_given_and_names_calls_that_work(clock: Wak
                 await client.get_prompt(name, given)
 
 
-async def test_the_tools_name_the_zone_and_the_targets_of_their_caller(clock: Wakeful) -> None:
-    clock.declare("ops")
-    async with Client(door(clock)) as client:
+async def test_the_tools_name_the_zone_and_the_targets_of_their_caller(alarms: Wakeful) -> None:
+    alarms.declare("ops")
+    async with Client(door(alarms)) as client:
         [tool] = [one for one in (await client.list_tools()).tools if one.name == "alarm_set"]
         said = tool.input_schema["properties"]
         assert "Default: Europe/Berlin." in said["timezone"]["description"]

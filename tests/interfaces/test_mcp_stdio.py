@@ -81,31 +81,31 @@ async def test_it_is_bound_to_the_owner_it_was_started_for(tmp_path: Path) -> No
 
 
 async def test_a_token_names_the_owner_and_a_revoked_one_nobody(tmp_path: Path) -> None:
-    async with build(Settings(db=str(tmp_path / "wakeful.db"))) as clock:
-        now = await clock.service.now()
+    async with build(Settings(db=str(tmp_path / "wakeful.db"))) as alarms:
+        now = await alarms.service.now()
         token, kept = mint("ana", ["write"], now=now)
-        await store_of(clock).access.add_token(kept)
+        await store_of(alarms).access.add_token(kept)
         async with connected(tmp_path, WAKEFUL_TOKEN=token) as ana:
             id = (await ana("alarm_set", when="in 1 hour", wake_message="x"))["alarm"]["id"]
-            assert (await acting(clock.service, "ana").get(id)).owner_did == "ana"
-            await store_of(clock).access.add_token(
+            assert (await acting(alarms.service, "ana").get(id)).owner_did == "ana"
+            await store_of(alarms).access.add_token(
                 mint("ben", ["write"], now=now)[1]
             )  # one is left: tokens are still needed
-            await store_of(clock).access.update_token(kept.id, revoked_at=await clock.service.now())
+            await store_of(alarms).access.update_token(kept.id, revoked_at=await alarms.service.now())
             while not (answer := await ana.client.call_tool("alarm_list", {})).is_error:
                 pass  # until what was looked up is no longer believed
             assert "was revoked" in answer.content[0].text  # type: ignore[union-attr]
 
 
 async def test_the_token_of_a_wake_is_bound_to_its_chain(tmp_path: Path) -> None:
-    async with build(Settings(db=str(tmp_path / "wakeful.db"))) as clock:
-        theirs = await clock.set("in 1 hour", "x")
-        await clock.set(delay=0.001, wake_message="begin")
-        while not (taken := await clock.inbox()):
-            await clock.run_due()
+    async with build(Settings(db=str(tmp_path / "wakeful.db"))) as alarms:
+        theirs = await alarms.set("in 1 hour", "x")
+        await alarms.set(delay=0.001, wake_message="begin")
+        while not (taken := await alarms.inbox()):
+            await alarms.run_due()
         async with connected(tmp_path, WAKEFUL_TOKEN=taken[0].token) as woken:
             id = (await woken("alarm_set", when="in 1 hour", wake_message="x"))["alarm"]["id"]
-            assert (await clock.get(id)).parent_fire == taken[0].fire.id
+            assert (await alarms.get(id)).parent_fire == taken[0].fire.id
             await woken.refused("alarm_get", id=theirs.id)
             await woken.refused("alarm_update", id=id, label="x")
 

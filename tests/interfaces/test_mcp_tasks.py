@@ -35,16 +35,16 @@ MESSAGES = "create table messages (id text primary key, chat_jid text, sender te
 async def connect(db: Path, table: str = "scheduled_tasks") -> str:
     """What `wakeful db scheduled-tasks` does in a gateway's database."""
     apsw.Connection(str(db)).execute(MESSAGES)
-    async with build(Settings(db=str(db))) as clock:
-        await store_of(clock).tasks.connect(table)
+    async with build(Settings(db=str(db))) as alarms:
+        await store_of(alarms).tasks.connect(table)
     return str(db)
 
 
 @pytest.fixture
-async def clock(tmp_path: Path) -> AsyncIterator[Wakeful]:
+async def alarms(tmp_path: Path) -> AsyncIterator[Wakeful]:
     db = await connect(tmp_path / "w.db")
-    async with build(Settings(db=db, quota_active=2, creates_per_minute=4)) as clock:
-        yield clock
+    async with build(Settings(db=db, quota_active=2, creates_per_minute=4)) as alarms:
+        yield alarms
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -63,14 +63,14 @@ async def test_over_http_the_token_says_whose_the_task_is(tmp_path: Path) -> Non
     async with serving(await connect(tmp_path / "w.db"), mcp_tasks=True) as visit:
         tokens = {}
         for owner in ("ana", "eve"):
-            tokens[owner], kept = mint(owner, ["write"], now=await visit.clock.service.now())
-            await store_of(visit.clock).access.add_token(kept)
+            tokens[owner], kept = mint(owner, ["write"], now=await visit.alarms.service.now())
+            await store_of(visit.alarms).access.add_token(kept)
         async with visiting(visit, "auto", tokens["ana"]) as ana:
             id = (await ana("schedule_task", **BRIEF))["taskId"]
         async with visiting(visit, "auto", tokens["eve"]) as eve:
             assert (await eve("list_tasks"))["tasks"] == []
             await eve.refused("cancel_task", taskId=id)
-        [task] = await store_of(visit.clock).tasks.find()
+        [task] = await store_of(visit.alarms).tasks.find()
         assert (task.id, task.owner) == (id, "ana")
 
 
@@ -81,18 +81,18 @@ async def test_every_task_tool_does_its_work_on_stdio(tmp_path: Path, mode: str)
         await the_whole_round(agent)
 
 
-async def test_they_are_off_unless_turned_on(clock: Wakeful) -> None:
-    async with Client(door(clock)) as client:
+async def test_they_are_off_unless_turned_on(alarms: Wakeful) -> None:
+    async with Client(door(alarms)) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == list(TOOLS)
         assert "schedule_task" not in (client.instructions or "")
         result = await client.call_tool("schedule_task", BRIEF)
         assert "There is no tool 'schedule_task'" in result.content[0].text  # type: ignore[union-attr]
-    assert await store_of(clock).tasks.find() == []
+    assert await store_of(alarms).tasks.find() == []
 
 
 @pytest.mark.parametrize("tool", sorted(TASK_TOOLS))
 async def test_without_a_table_each_says_how_to_connect_one(tmp_path: Path, tool: str) -> None:
-    async with build(Settings(db=str(tmp_path / "w.db"))) as clock, tools(clock) as agent:
+    async with build(Settings(db=str(tmp_path / "w.db"))) as alarms, tools(alarms) as agent:
         text = await agent.refused(tool, **NEEDED[tool])
         assert "no table of tasks is connected" in text
         assert "`wakeful db scheduled-tasks`" in text
@@ -105,88 +105,88 @@ async def test_a_table_without_a_place_for_the_words_is_told_as_such(tmp_path: P
         "create table scheduled_tasks (id text primary key, owner text, chat_jid text, "
         "prompt text check (prompt <> 'no'), cron text, next_run text, status text, created_at text)"
     )
-    async with build(Settings(db=await connect(Path(db)))) as clock, tools(clock) as agent:
+    async with build(Settings(db=await connect(Path(db)))) as alarms, tools(alarms) as agent:
         assert "does not take it" in await agent.refused("schedule_task", **BRIEF | {"prompt": "no"})
         assert (await agent("list_tasks"))["tasks"] == []
         assert (await agent("schedule_task", **BRIEF))["taskId"]
 
 
 @pytest.mark.parametrize("tool", sorted(TASK_TOOLS))
-async def test_a_token_for_reading_changes_nothing(clock: Wakeful, tool: str) -> None:
-    async with tools(clock, scopes=frozenset({"read"}), local=False) as agent:
+async def test_a_token_for_reading_changes_nothing(alarms: Wakeful, tool: str) -> None:
+    async with tools(alarms, scopes=frozenset({"read"}), local=False) as agent:
         result = await agent.client.call_tool(tool, NEEDED[tool])
         text = result.content[0].text  # type: ignore[union-attr]
     assert ("this request needs write" in text) == (TASK_TOOLS[tool].scope == "write")
-    assert await store_of(clock).tasks.find() == []
+    assert await store_of(alarms).tasks.find() == []
 
 
-async def test_nobody_is_everybody(clock: Wakeful) -> None:
-    async with tools(clock, "") as agent:
+async def test_nobody_is_everybody(alarms: Wakeful) -> None:
+    async with tools(alarms, "") as agent:
         assert "does not name an owner" in await agent.refused("list_tasks")
 
 
 # Limits
 
 
-async def test_an_owner_with_a_token_has_as_many_tasks_as_alarms(clock: Wakeful) -> None:
-    async with tools(clock, local=False) as ana:
+async def test_an_owner_with_a_token_has_as_many_tasks_as_alarms(alarms: Wakeful) -> None:
+    async with tools(alarms, local=False) as ana:
         id = (await ana("schedule_task", **BRIEF))["taskId"]
-        await clock.run_due()
+        await alarms.run_due()
         await ana("alarm_set", when="in 1 hour", wake_message="x")
         text = await ana.refused("schedule_task", **BRIEF | {"prompt": "another"})
         assert "2 are allowed" in text
         assert [task["ID"] for task in (await ana.as_taught(text))["tasks"]] == [id]
         assert (await ana("schedule_task", **BRIEF))["taskId"] == id  # what is there already counts once
-    async with tools(clock) as local:
+    async with tools(alarms) as local:
         await local("schedule_task", **BRIEF | {"prompt": "another"})
 
 
-async def test_tasks_that_no_worker_has_seen_yet_count_too(clock: Wakeful) -> None:
-    async with tools(clock, local=False) as ana:
+async def test_tasks_that_no_worker_has_seen_yet_count_too(alarms: Wakeful) -> None:
+    async with tools(alarms, local=False) as ana:
         for prompt in ("one", "two"):
             await ana("schedule_task", **BRIEF | {"prompt": prompt})
         assert "2 are allowed" in await ana.refused("schedule_task", **BRIEF)
 
 
-async def test_what_runs_again_counts_as_set_anew(clock: Wakeful) -> None:
-    async with tools(clock, local=False) as ana:
+async def test_what_runs_again_counts_as_set_anew(alarms: Wakeful) -> None:
+    async with tools(alarms, local=False) as ana:
         id = (await ana("schedule_task", targetJid="1@g.us", prompt="once", cron="2020-01-31T09:00:00Z"))["taskId"]
-        await clock.run_due()
-        clock.service.limits._counts.clear()  # as after a minute
+        await alarms.run_due()
+        alarms.service.limits._counts.clear()  # as after a minute
         for number in range(2):
             await ana("schedule_task", **BRIEF | {"prompt": str(number)})
         assert "2 are allowed" in await ana.refused("update_task", taskId=id, cron="0 9 * * *")
-        [task] = await store_of(clock).tasks.find(id=id)
+        [task] = await store_of(alarms).tasks.find(id=id)
         assert (task.status, task.cron) == ("done", None)
 
 
-async def test_an_owner_with_a_token_schedules_so_many_a_minute(clock: Wakeful) -> None:
-    async with tools(clock, local=False) as ana:
+async def test_an_owner_with_a_token_schedules_so_many_a_minute(alarms: Wakeful) -> None:
+    async with tools(alarms, local=False) as ana:
         for number in range(4):
             id = (await ana("schedule_task", **BRIEF | {"prompt": str(number)}))["taskId"]
             await ana("cancel_task", taskId=id)
-            clock.service.limits._counts.clear()
+            alarms.service.limits._counts.clear()
         assert "4 alarms a minute" in await ana.refused("schedule_task", **BRIEF)
 
 
 @pytest.mark.parametrize("cron", ["10000", "*/10 * * * * *", "@every 5s"])
-async def test_an_owner_with_a_token_is_kept_from_running_too_often(clock: Wakeful, cron: str) -> None:
-    async with tools(clock, local=False) as ana:
+async def test_an_owner_with_a_token_is_kept_from_running_too_often(alarms: Wakeful, cron: str) -> None:
+    async with tools(alarms, local=False) as ana:
         assert "cron: " in (text := await ana.refused("schedule_task", **BRIEF | {"cron": cron}))
         assert "more often than every 60 s" in text
         id = (await ana("schedule_task", **BRIEF))["taskId"]
         text = await ana.refused("update_task", taskId=id, cron=cron)
         assert "more often than every 60 s" in text
         await ana.as_taught(text)
-    async with tools(clock) as local:
+    async with tools(alarms) as local:
         assert (await local("schedule_task", **BRIEF | {"cron": cron}))["taskId"]
 
 
 # What a client is told
 
 
-async def test_tools_say_what_they_take_and_do(clock: Wakeful) -> None:
-    async with tools(clock) as agent:
+async def test_tools_say_what_they_take_and_do(alarms: Wakeful) -> None:
+    async with tools(alarms) as agent:
         listed = (await agent.client.list_tools()).tools
         said = agent.client.instructions or ""
     assert [tool.name for tool in listed] == [*TOOLS, *TASK_TOOLS]
@@ -215,13 +215,13 @@ def test_every_tool_and_argument_is_documented(tool: str) -> None:
 
 
 async def test_what_breaks_tells_nothing_and_is_logged(
-    clock: Wakeful, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    alarms: Wakeful, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(*_: object, **__: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(clock.service.tasks, "list", broken)
-    async with tools(clock) as agent:
+    monkeypatch.setattr(alarms.service.tasks, "list", broken)
+    async with tools(alarms) as agent:
         result = await agent.client.call_tool("list_tasks", {})
     assert result.is_error
     assert "secret" not in result.content[0].text  # type: ignore[union-attr]

@@ -30,7 +30,7 @@ async def waiting(visit: Visitor, count: int, owner: str = "local") -> None:
     seen = 0
     async with asyncio.timeout(30):
         while seen < 10:
-            is_so = len(visit.clock.service.inbox_signal._waiting.get(owner, ())) == count
+            is_so = len(visit.alarms.service.inbox_signal._waiting.get(owner, ())) == count
             seen = seen + 1 if is_so else 0
             await asyncio.sleep(0.01)
 
@@ -43,7 +43,7 @@ async def test_an_agent_with_a_short_timeout_gets_every_wake(tmp_path: Path, mod
                 group.create_task(gives_up(agent, limit=1))
         await waiting(visit, 0)
         for number in range(WAKES):
-            await visit.clock.set(delay=0.001, wake_message=f"{number}")
+            await visit.alarms.set(delay=0.001, wake_message=f"{number}")
         got: list[str] = []
         async with asyncio.timeout(60):
             while len(got) < WAKES:
@@ -63,7 +63,7 @@ async def test_who_leaves_is_forgotten_and_who_stays_is_not(tmp_path: Path, mode
             await waiting(visit, 1)
             await gives_up(agent)
             await waiting(visit, 1)
-            await visit.clock.set(delay=0.001, wake_message="for who stays")
+            await visit.alarms.set(delay=0.001, wake_message="for who stays")
         assert [wake["message"] for wake in stayed.result()["wakes"]] == ["for who stays"]
         empty = await agent("alarm_inbox")
         fire_id, until = stayed.result()["wakes"][0]["fire_id"], stayed.result()["wakes"][0]["report_by"]
@@ -96,7 +96,7 @@ async def test_only_who_made_a_call_cancels_it(visit: Visitor) -> None:
     await waiting(visit, 1, "ana")
     for who, number in ((eve, 7), (ana, 8), (ana, None), (ana, [7]), (ana, {"a": 7})):
         assert (await visit("POST", "/mcp", cancels(number), headers=JSON | who)).status in (202, 400)
-    await visit.clock.for_owner("ana").set(delay=0.001, wake_message="hers")
+    await visit.alarms.for_owner("ana").set(delay=0.001, wake_message="hers")
     wakes = (await asking).json["result"]["structuredContent"]["wakes"]
     assert [wake["message"] for wake in wakes] == ["hers"]
 

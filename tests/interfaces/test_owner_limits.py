@@ -155,7 +155,7 @@ async def test_a_revoked_token_leaves_no_place_taken(visit: Visitor, kind: Any) 
     async with kind(visit, ada), kind(visit, ada):
         await refused(visit, "/v1/events", again)
         id = ada["authorization"].split("_")[1]
-        await store_of(visit.clock).access.update_token(id, revoked_at=await visit.clock.service.now())
+        await store_of(visit.alarms).access.update_token(id, revoked_at=await visit.alarms.service.now())
         async with asyncio.timeout(30):
             while (await visit("HEAD", "/v1/events", headers=again)).status != 200:
                 pass

@@ -120,7 +120,7 @@ async def test_no_socket_call_tells_what_is_another_owners(world: World) -> None
 
 
 async def test_no_stream_and_no_subscription_tells_what_another_owner_does(world: World) -> None:
-    visit, service = world.visit, world.visit.clock.service
+    visit, service = world.visit, world.visit.alarms.service
     async with visit._session.get(visit.url + "/v1/events", headers=world.eve) as stream:
         await stream.content.readline()
         async with visit._session.ws_connect(visit.url + "/v1/ws", headers=world.eve) as socket:
@@ -143,16 +143,16 @@ async def test_no_stream_and_no_subscription_tells_what_another_owner_does(world
 
 async def test_no_owner_hears_what_a_shared_target_said_to_another_nor_where_it_is(world: World) -> None:
     """ada's wake broke a target, which quotes it; eve's alarm waits for the same target."""
-    visit, store, now = world.visit, store_of(world.visit.clock), await world.visit.clock.service.now()
+    visit, store, now = world.visit, store_of(world.visit.alarms), await world.visit.alarms.service.now()
     await store.maintenance.beat(
         Worker(id="w", host="inner-host", pid=987654, version="0", started_at=now, seen_at=now, targets=("shared",))
     )
     await store.maintenance.set_target_state(
         TargetState(target="shared", breaker_opened_at=now, last_error=f"HTTP 500: {SECRET}", updated_at=now)
     )
-    eves = await visit.clock.for_owner("eve").set(delay=0.001, wake_message="mine", target="shared")
+    eves = await visit.alarms.for_owner("eve").set(delay=0.001, wake_message="mine", target="shared")
     async with asyncio.timeout(30):
-        while (await visit.clock.service.now()) <= eves.next_fire_at:
+        while (await visit.alarms.service.now()) <= eves.next_fire_at:
             pass
     answers = [(await visit("GET", f"/v1/alarms/{eves.id}/why", headers=world.eve)).text]
     async with httpx2.AsyncClient(headers=world.eve, timeout=30) as http:
@@ -164,7 +164,7 @@ async def test_no_owner_hears_what_a_shared_target_said_to_another_nor_where_it_
     assert "HTTP 500" in answers[1]
     for text in answers:
         assert not re.search(f"{SECRET}|inner-host|987654", text), text
-    operators = await acting(visit.clock.service, "eve", limited=False).why(eves.id)
+    operators = await acting(visit.alarms.service, "eve", limited=False).why(eves.id)
     assert SECRET in operators.summary
     assert "inner-host:987654" in " ".join(operators.facts)
 
@@ -198,7 +198,7 @@ async def test_what_is_done_with_a_token_is_on_record_under_its_id(world: World)
         async with Client(streamable_http_client(visit.url + "/mcp", http_client=http)) as eve:
             await eve.call_tool("alarm_update", {"id": made["id"], "action": "resume"})
             await eve.call_tool("alarm_cancel", {"id": made["id"]})
-    events = [event for _, event in await store_of(visit.clock).events(EventQuery(alarm_id=made["id"]))]
+    events = [event for _, event in await store_of(visit.alarms).events(EventQuery(alarm_id=made["id"]))]
     assert [event.what for event in events] == ["replaced", "updated", "paused", "resumed", "cancelled"]
     assert {event.by for event in events} == {f"eve (token {id})"}
     assert made["created_by"] == "eve"

@@ -72,13 +72,13 @@ async def test_two_keys_that_were_proved_are_two_owners_at_every_operation(tmp_p
         adas, eves = headers
         body = {"wake_message": SECRET, "when": "in 1 hour", "idempotency_key": "k", "payload": {"word": SECRET}}
         made = (await visit("POST", "/v1/alarms", body, headers=adas)).json
-        [alarm] = await store_of(visit.clock).find(AlarmQuery(owner=made["owner_did"], limit=9))
+        [alarm] = await store_of(visit.alarms).find(AlarmQuery(owner=made["owner_did"], limit=9))
         world = World(visit, eves, {}, alarm, alarm.fire_id, "task-none", "none")
         names = {**world.adas, "taskId": "none"}
         for attempt in attempts((await visit("GET", "/openapi.json")).json, names):
             answer = await attempt.made(visit, eves)
             assert SECRET not in answer.text, (attempt.method, attempt.place, answer.text)
-        assert await store_of(visit.clock).get(alarm.id) == alarm
+        assert await store_of(visit.alarms).get(alarm.id) == alarm
 
 
 @pytest.mark.filterwarnings("ignore:'imghdr':DeprecationWarning")  # one of apprise's plugins
@@ -106,8 +106,8 @@ async def test_a_table_and_peoples_phones_are_the_operators_until_they_are_share
             answer = await visit("POST", "/v1/alarms", said | {"conversation_id": chat}, headers=eve)
             assert answer.status == status, answer.text
         async with asyncio.timeout(60):
-            while not await store_of(visit.clock).fires(FireQuery(owner="eve", statuses=("completed", "delivered"))):
-                await visit.clock.service.clock.sleep(0.02)
+            while not await store_of(visit.alarms).fires(FireQuery(owner="eve", statuses=("completed", "delivered"))):
+                await visit.alarms.service.clock.sleep(0.02)
     with closing(sqlite3.connect(db)) as connection:
         assert connection.execute("select count(*) from messages").fetchone() == (0,)
         assert connection.execute("select chat_jid, content from shared").fetchall() == [
@@ -117,7 +117,7 @@ async def test_a_table_and_peoples_phones_are_the_operators_until_they_are_share
 
 async def test_a_page_of_a_server_behind_a_proxy_needs_a_token_also_from_this_machine(tmp_path: Path) -> None:
     async with serving(str(tmp_path / "wakeful.db"), public_url="https://wake.example") as visit:
-        await visit.clock.set("in 1 hour", SECRET)
+        await visit.alarms.set("in 1 hour", SECRET)
         for path in ("/", "/alarms", "/live", "/now/next"):
             answer = await Person(visit).get(path)
             assert (answer.status, answer.headers["location"]) == (303, "/login"), path

@@ -118,13 +118,13 @@ async def test_only_an_operator_looks_after_another_owners_alarms(world: World) 
     done = (await operator.post(place, mine | {"owner": "ada"})).text
     assert "<b>1 alarms</b> paused" in done
     [event] = [
-        event for _, event in await store_of(visit.clock).events(EventQuery(alarm_id=world.pending.id, limit=100))
+        event for _, event in await store_of(visit.alarms).events(EventQuery(alarm_id=world.pending.id, limit=100))
     ][-1:]
     assert (event.what, event.by) == ("paused", f"eve (token {world.eve['authorization'].split('_')[1]})")
 
 
 async def test_no_open_page_hears_what_another_owner_does(world: World) -> None:
-    visit, service = world.visit, world.visit.clock.service
+    visit, service = world.visit, world.visit.alarms.service
     eve = Person(visit, world.eve["authorization"].removeprefix("Bearer "))
     async with visit._session.get(visit.url + "/live", headers=eve.headers) as stream:
         while await stream.content.readline() != b"event: hello\n":

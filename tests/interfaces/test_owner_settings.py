@@ -30,7 +30,7 @@ async def test_over_http(visit: Visitor) -> None:
 
 
 async def test_an_agent_says_it_once(visit: Visitor) -> None:
-    async with Client(door(visit.clock)) as client:
+    async with Client(door(visit.alarms)) as client:
         agent = Agent(client)
         told = await agent("alarm_update", id="me", timezone=BERLIN)
         assert told["summary"].startswith("Times without a timezone are in Europe/Berlin, your zone, from now on.")
@@ -44,12 +44,12 @@ async def test_an_agent_says_it_once(visit: Visitor) -> None:
 async def test_a_program_elsewhere_and_one_without_a_loop(visit: Visitor, tmp_path: Path) -> None:
     async with wakeful.open(visit.url) as elsewhere:
         found = await elsewhere.set_owner_settings(timezone=BERLIN, working_days="sun-thu")
-        assert found == await visit.clock.owner_settings() == await elsewhere.owner_settings()
+        assert found == await visit.alarms.owner_settings() == await elsewhere.owner_settings()
         assert found.own == ["timezone", "working_days"]
         await elsewhere.set_owner_settings(working_days="")
-        assert (await visit.clock.owner_settings()).own == ["timezone"]
-    with wakeful.open_sync(tmp_path / "w.db") as clock:
-        assert clock.set_owner_settings(timezone=BERLIN).timezone == clock.owner_settings().timezone == BERLIN
+        assert (await visit.alarms.owner_settings()).own == ["timezone"]
+    with wakeful.open_sync(tmp_path / "w.db") as alarms:
+        assert alarms.set_owner_settings(timezone=BERLIN).timezone == alarms.owner_settings().timezone == BERLIN
 
 
 def test_on_the_command_line(tmp_path: Path) -> None:

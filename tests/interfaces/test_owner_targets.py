@@ -85,8 +85,10 @@ async def test_no_tool_sends_anything_to_a_target_that_is_not_for_its_owner(worl
 
 
 async def eves_alarm(world: World) -> Alarm:
-    return (await keep(world.visit.clock.service, Draft(owner_did="eve", wake_message="mine", when="in 2 hours"))).alarm
+    return (
+        await keep(world.visit.alarms.service, Draft(owner_did="eve", wake_message="mine", when="in 2 hours"))
+    ).alarm
 
 
 async def at_private(world: World) -> list[Alarm]:
-    return await store_of(world.visit.clock).find(AlarmQuery(owner="eve", target=PRIVATE))
+    return await store_of(world.visit.alarms).find(AlarmQuery(owner="eve", target=PRIVATE))

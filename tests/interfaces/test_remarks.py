@@ -62,28 +62,28 @@ async def test_over_http_of_many(visit: Visitor, query: str) -> None:
 
 
 async def test_from_a_program_elsewhere(visit: Visitor) -> None:
-    async with wakeful.open(visit.url) as clock:
-        await _from_python(clock)
+    async with wakeful.open(visit.url) as alarms:
+        await _from_python(alarms)
 
 
 async def test_from_python(tmp_path: Path) -> None:
-    async with wakeful.open(tmp_path / "w.db") as clock:
-        await _from_python(clock)
+    async with wakeful.open(tmp_path / "w.db") as alarms:
+        await _from_python(alarms)
 
 
-async def _from_python(clock: wakeful.Wakeful) -> None:
+async def _from_python(alarms: wakeful.Wakeful) -> None:
     asked = [request_of(CreateRequest, GAP), request_of(CreateRequest, NOON)]
-    made = await clock.create(asked[0])
+    made = await alarms.create(asked[0])
     assert MOVED in made.notes
-    later = await clock.details(made.alarm.id)
+    later = await alarms.details(made.alarm.id)
     assert MOVED not in later.notes  # it is said once: what is known of it later is the alarm itself
-    moved = await clock.update((await clock.set("in 1 hour", "x")).id, when=GAP["when"], timezone=BERLIN)
+    moved = await alarms.update((await alarms.set("in 1 hour", "x")).id, when=GAP["when"], timezone=BERLIN)
     assert MOVED in moved.notes
-    first, second = await clock.create_many(asked)
+    first, second = await alarms.create_many(asked)
     assert MOVED in first.notes
     assert ASSUMED in second.notes
-    assert (await clock.parse(GAP["when"], timezone=BERLIN)).remarks == (MOVED,)
-    assert ASSUMED in (await clock.parse("every day at 9am")).remarks
+    assert (await alarms.parse(GAP["when"], timezone=BERLIN)).remarks == (MOVED,)
+    assert ASSUMED in (await alarms.parse("every day at 9am")).remarks
 
 
 def test_from_the_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,17 +142,17 @@ def _said(cookie: str) -> str:
 async def test_the_order_of_dates_that_is_set_counts_in_every_verb(tmp_path: Path) -> None:
     read = {"dmy": datetime(2099, 4, 3, 9, tzinfo=UTC), "mdy": datetime(2099, 3, 4, 9, tzinfo=UTC)}
     for order, expected in read.items():
-        async with build(Settings(db=str(tmp_path / f"{order}.db"), date_order=order)) as clock:
-            made = await clock.create(CreateRequest(wake_message="x", when=TWO_READINGS, timezone="UTC"))
+        async with build(Settings(db=str(tmp_path / f"{order}.db"), date_order=order)) as alarms:
+            made = await alarms.create(CreateRequest(wake_message="x", when=TWO_READINGS, timezone="UTC"))
             assert made.alarm.fire_at == expected
             first = "day" if order == "dmy" else "month"
             assert f"03/04/2099 was read {first} first" in made.notes[0]
-            other = await clock.set("in 1 hour", "x", timezone="UTC")
-            assert (await clock.snooze(other.id, until=TWO_READINGS)).alarm.next_fire_at == expected
-            assert (await clock.update(other.id, when=TWO_READINGS)).alarm.fire_at == expected
-            assert (await clock.parse(TWO_READINGS)).fire_at == expected
-            again = await clock.set(TWO_READINGS, "x", timezone="UTC", key="k")
-            assert (await clock.set(TWO_READINGS, "x", timezone="UTC", key="k")).id == again.id
+            other = await alarms.set("in 1 hour", "x", timezone="UTC")
+            assert (await alarms.snooze(other.id, until=TWO_READINGS)).alarm.next_fire_at == expected
+            assert (await alarms.update(other.id, when=TWO_READINGS)).alarm.fire_at == expected
+            assert (await alarms.parse(TWO_READINGS)).fire_at == expected
+            again = await alarms.set(TWO_READINGS, "x", timezone="UTC", key="k")
+            assert (await alarms.set(TWO_READINGS, "x", timezone="UTC", key="k")).id == again.id
 
 
 async def test_without_an_order_both_readings_are_offered(visit: Visitor) -> None:
@@ -202,20 +202,20 @@ async def test_a_city_or_an_abbreviation_is_refused_with_the_zones_meant(
     for path, body in (("/v1/alarms", NOON), ("/v1/preview", {"when": "9am"})):
         refused = (await visit("POST", path, body | {"timezone": name})).json
         assert (refused["field"], refused["fix"]) == ("timezone", f"Did you mean {meant}?")
-    async with wakeful.open(tmp_path / "w.db") as clock:
+    async with wakeful.open(tmp_path / "w.db") as alarms:
         with pytest.raises(InvalidSchedule, match="Did you mean") as refusal:
-            await clock.set("9am", "x", timezone=name)
+            await alarms.set("9am", "x", timezone=name)
         assert refusal.value.fix == f"Did you mean {meant}?"
-        assert await clock.find() == []
+        assert await alarms.find() == []
     shell = CliRunner().invoke(main, ["preview", "9am", "--tz", name])
     assert (shell.exit_code, f"Did you mean {meant}?" in shell.stderr) == (2, True)
 
 
 async def test_an_alarm_that_has_a_zone_without_summer_time_keeps_it(tmp_path: Path) -> None:
-    async with build(Settings(db=str(tmp_path / "w.db"), timezone="EST")) as clock:
-        alarm = await clock.set("every day at 9am", "x")
+    async with build(Settings(db=str(tmp_path / "w.db"), timezone="EST")) as alarms:
+        alarm = await alarms.set("every day at 9am", "x")
         assert alarm.timezone == "EST"
-        assert (await clock.update(alarm.id, label="y")).alarm.timezone == "EST"
+        assert (await alarms.update(alarm.id, label="y")).alarm.timezone == "EST"
 
 
 def test_the_setting_of_the_zone_is_read_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:

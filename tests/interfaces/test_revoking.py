@@ -35,7 +35,7 @@ def id_of(headers: dict[str, str]) -> str:
 
 
 async def revoked(visit: Visitor, headers: dict[str, str]) -> Revoked:
-    found = await TokenVerbs(store_of(visit.clock)).revoke(id_of(headers))
+    found = await TokenVerbs(store_of(visit.alarms)).revoke(id_of(headers))
     await until_refused(visit, headers)
     return found
 
@@ -67,13 +67,13 @@ async def test_the_calendar_links_that_a_token_made_end_with_it(visit: Visitor) 
     found = await revoked(visit, leaked)
     assert sorted(found.links) == sorted(one["id"] for one in theirs)
     assert [await feed(visit, one) for one in (*theirs, *others)] == [401, 401, 200, 200]
-    made_by = {token.id: token.made_by for token in await store_of(visit.clock).access.tokens()}
+    made_by = {token.id: token.made_by for token in await store_of(visit.alarms).access.tokens()}
     assert [made_by[one["id"]] for one in (*theirs, *others)] == [id_of(leaked)] * 2 + [id_of(own), id_of(eves)]
 
 
 async def test_a_link_that_is_made_while_its_token_is_revoked_is_not_good(visit: Visitor) -> None:
     """A request may be under way, and a server that has looked a token up believes it for two seconds."""
-    leaked, verbs = await visit.token("ada"), TokenVerbs(store_of(visit.clock))
+    leaked, verbs = await visit.token("ada"), TokenVerbs(store_of(visit.alarms))
     await verbs.revoke(id_of(leaked))
     with pytest.raises(Unauthorized):
         await verbs.new("ada", [CALENDAR], made_by=id_of(leaked))
@@ -85,25 +85,25 @@ async def test_the_wakes_that_a_token_fetched_are_listed_and_their_tokens_outliv
     leaked, own = await visit.token("ada"), await visit.token("ada")
     wakes = []
     for headers in (leaked, own):
-        await visit.clock.for_owner("ada").set(delay=0.01, wake_message="work")
+        await visit.alarms.for_owner("ada").set(delay=0.01, wake_message="work")
         [wake] = (await visit("POST", "/v1/inbox?wait=60", headers=headers)).json["wakes"]
         wakes.append(wake)
     found = await revoked(visit, leaked)
     assert found.wakes == (wakes[0]["fire_id"],)
     chain = {"authorization": f"Bearer {wakes[0]['token']}"}
     assert (await visit("POST", "/v1/alarms", SET, headers=chain)).status == 201
-    await visit.clock.for_owner("ada").cancel_chain(wakes[0]["alarm_id"])
+    await visit.alarms.for_owner("ada").cancel_chain(wakes[0]["alarm_id"])
     assert (await visit("POST", "/v1/alarms", SET, headers=chain)).status == 401
 
 
 async def test_only_a_fetch_with_a_token_is_recorded_and_it_does_not_tell_what_became_of_an_alarm(
     visit: Visitor,
 ) -> None:
-    store = store_of(visit.clock)
-    alarm = await visit.clock.set(delay=0.01, wake_message="work")
+    store = store_of(visit.alarms)
+    alarm = await visit.alarms.set(delay=0.01, wake_message="work")
     await visit("POST", "/v1/inbox?wait=60", headers={"X-Wakeful-Client": "test"})
     headers = await visit.token("ada")
-    made = await visit.clock.for_owner("ada").set(delay=0.01, wake_message="work")
+    made = await visit.alarms.for_owner("ada").set(delay=0.01, wake_message="work")
     await visit("POST", "/v1/inbox?wait=60", headers=headers)
     assert [event.what for _, event in await store.events(EventQuery()) if event.what == FETCHED] == [FETCHED]
     for one in (alarm, made):
@@ -116,10 +116,10 @@ async def test_who_revokes_is_told_on_the_command_line(visit: Visitor, tmp_path:
     ops = Person(visit, admin["authorization"].removeprefix("Bearer "))
     await ops.get("/owners")
     assert (await ops.post("/owners/tokens", {"owner": "eve", "scope": "read"})).status == 200
-    [eves] = [token for token in await store_of(visit.clock).access.tokens() if token.owner_did == "eve"]
-    await visit.clock.for_owner("ops").set(delay=0.01, wake_message="work")
+    [eves] = [token for token in await store_of(visit.alarms).access.tokens() if token.owner_did == "eve"]
+    await visit.alarms.for_owner("ops").set(delay=0.01, wake_message="work")
     [wake] = (await visit("POST", "/v1/inbox?wait=60", headers=admin)).json["wakes"]
-    place = {"WAKEFUL_DB": visit.clock.settings.db, "WAKEFUL_SCHEMA": visit.clock.settings.schema}
+    place = {"WAKEFUL_DB": visit.alarms.settings.db, "WAKEFUL_SCHEMA": visit.alarms.settings.schema}
     code, out, told = await asyncio.to_thread(command, ["token", "revoke", id_of(admin), "--json"], tmp_path, **place)
     assert code == 0, told
     assert json.loads(out) == {

@@ -38,13 +38,13 @@ def are_fortnights(local: list[str]) -> bool:
 
 
 async def test_python_sets_a_rule_and_says_when_it_fires(tmp_path: Path) -> None:
-    async with wakeful.open(str(tmp_path / "w.db"), timezone="UTC") as clock:
-        understood = await clock.parse(RULE, timezone=BERLIN)
+    async with wakeful.open(str(tmp_path / "w.db"), timezone="UTC") as alarms:
+        understood = await alarms.parse(RULE, timezone=BERLIN)
         assert (understood.cron_expr, understood.description) == (KEPT, WORDS)
-        alarm = await clock.set(RULE, "x", timezone=BERLIN)
+        alarm = await alarms.set(RULE, "x", timezone=BERLIN)
         assert (alarm.kind, alarm.cron_expr) == ("cron", KEPT)
         assert alarm.next_fire_at == understood.next(1)[0]
-        long = await clock.set(LONG, "x")
+        long = await alarms.set(LONG, "x")
         assert (long.timezone, len(long.cron_expr) > 300) == (BERLIN, True)
 
 
@@ -64,8 +64,8 @@ async def test_http_sets_previews_and_shows_a_rule(tmp_path: Path) -> None:
 
 
 async def test_an_agent_sets_a_rule_and_reads_it_in_words(tmp_path: Path) -> None:
-    async with build(Settings(db=str(tmp_path / "w.db"), timezone=BERLIN)) as clock:
-        async with Client(door(clock)) as client:
+    async with build(Settings(db=str(tmp_path / "w.db"), timezone=BERLIN)) as alarms:
+        async with Client(door(alarms)) as client:
             agent = Agent(client)
             answer = await agent("alarm_set", when=RULE, wake_message="x")
             assert WORDS in json.dumps(answer)

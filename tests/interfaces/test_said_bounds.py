@@ -31,10 +31,10 @@ async def test_http_previews_the_bounds_and_sets_them(tmp_path: Path) -> None:
 
 
 async def test_python_hears_the_bounds(tmp_path: Path) -> None:
-    async with wakeful.open(str(tmp_path / "w.db"), timezone="UTC") as clock:
-        understood = await clock.parse(PHRASE)
+    async with wakeful.open(str(tmp_path / "w.db"), timezone="UTC") as alarms:
+        understood = await alarms.parse(PHRASE)
         assert (understood.starts_at, understood.ends_at, understood.max_fires) == (STARTS_AT, ENDS_AT, 10)
-        alarm = await clock.set(PHRASE, "x")
+        alarm = await alarms.set(PHRASE, "x")
         assert (alarm.policy.starts_at, alarm.policy.ends_at, alarm.policy.max_fires) == (STARTS_AT, ENDS_AT, 10)
         assert alarm.next_fire_at == understood.next(1)[0] == datetime(2090, 12, 1, 9, tzinfo=UTC)
 

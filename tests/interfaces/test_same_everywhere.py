@@ -143,20 +143,20 @@ class Refused(Exception):
 
 @asynccontextmanager
 async def python(db: str) -> AsyncIterator[Do]:
-    async with wakeful.open(db) as clock:
+    async with wakeful.open(db) as alarms:
 
         async def do(wish: Wish, id: str) -> None:
             fields = dict(wish.fields)
             match wish.verb:
                 case "set":
                     key, when = fields.pop("idempotency_key", ""), fields.pop("when")
-                    await clock.set(when, fields.pop("wake_message"), key=key, **fields)
+                    await alarms.set(when, fields.pop("wake_message"), key=key, **fields)
                 case "edit":
-                    await clock.update(id, **fields)
+                    await alarms.update(id, **fields)
                 case "snooze":
-                    await clock.snooze(id, fields["wait"])
+                    await alarms.snooze(id, fields["wait"])
                 case verb:
-                    await getattr(clock, verb)(id, **fields)
+                    await getattr(alarms, verb)(id, **fields)
 
         yield do
 
@@ -164,15 +164,15 @@ async def python(db: str) -> AsyncIterator[Do]:
 @asynccontextmanager
 async def requests(db: str) -> AsyncIterator[Do]:
     """Python again, with the requests that interfaces make."""
-    async with wakeful.open(db) as clock:
+    async with wakeful.open(db) as alarms:
 
         async def do(wish: Wish, id: str) -> None:
             if wish.verb == "set":
-                await clock.create(request_of(CreateRequest, wish.fields))
+                await alarms.create(request_of(CreateRequest, wish.fields))
             elif wish.verb == "edit":
-                await clock.edit(id, request_of(EditRequest, wish.fields))
+                await alarms.edit(id, request_of(EditRequest, wish.fields))
             else:
-                await getattr(clock, wish.verb)(id, **wish.fields)
+                await getattr(alarms, wish.verb)(id, **wish.fields)
 
         yield do
 
@@ -181,18 +181,18 @@ async def requests(db: str) -> AsyncIterator[Do]:
 async def sync(db: str) -> AsyncIterator[Do]:
     async def do(wish: Wish, id: str) -> None:
         def work() -> None:
-            with wakeful.open_sync(db) as clock:
+            with wakeful.open_sync(db) as alarms:
                 fields = dict(wish.fields)
                 match wish.verb:
                     case "set":
                         key, when = fields.pop("idempotency_key", ""), fields.pop("when")
-                        clock.set(when, fields.pop("wake_message"), key=key, **fields)
+                        alarms.set(when, fields.pop("wake_message"), key=key, **fields)
                     case "edit":
-                        clock.update(id, **fields)
+                        alarms.update(id, **fields)
                     case "snooze":
-                        clock.snooze(id, fields["wait"])
+                        alarms.snooze(id, fields["wait"])
                     case verb:
-                        getattr(clock, verb)(id, **fields)
+                        getattr(alarms, verb)(id, **fields)
 
         await asyncio.to_thread(work)
 
@@ -222,7 +222,7 @@ async def http(db: str) -> AsyncIterator[Do]:
 
 @asynccontextmanager
 async def mcp(db: str) -> AsyncIterator[Do]:
-    async with build(Settings(db=db)) as clock, Client(mcp_door(clock)) as client:
+    async with build(Settings(db=db)) as alarms, Client(mcp_door(alarms)) as client:
 
         async def do(wish: Wish, id: str) -> None:
             names = {"wait": "for", "idempotency_key": "key"}
@@ -347,13 +347,13 @@ async def test_the_same_call_means_the_same(name: str, tmp_path: Path, monkeypat
 async def looked_at(tmp_path: Path) -> AsyncIterator[tuple[Visitor, aiohttp.ClientWebSocketResponse]]:
     """A server with one alarm of each fate, and a socket to it."""
     async with serving(str(tmp_path / "wakeful.db")) as visit:
-        desk, clock = Desk(visit.clock), visit.clock
+        desk, alarms = Desk(visit.alarms), visit.alarms
         policy: wakeful.PolicyKeywords = {"max_fires": 3}
-        await clock.set("every day at 9am", "brief", label="b", conversation_id="c", payload=[1], policy=policy)
-        await clock.pause((await clock.set("in 2 hours", "paused")).id, reason="holiday")
-        await clock.cancel((await clock.set("in 3 hours", "cancelled")).id)
-        await clock.set(delay=0.01, wake_message="done", target="good")
-        await clock.set(delay=0.01, wake_message="failed", target="bad", max_failures=0)
+        await alarms.set("every day at 9am", "brief", label="b", conversation_id="c", payload=[1], policy=policy)
+        await alarms.pause((await alarms.set("in 2 hours", "paused")).id, reason="holiday")
+        await alarms.cancel((await alarms.set("in 3 hours", "cancelled")).id)
+        await alarms.set(delay=0.01, wake_message="done", target="good")
+        await alarms.set(delay=0.01, wake_message="failed", target="bad", max_failures=0)
         await desk.settled(2)
         async with visit._session.ws_connect(f"{visit.url}/v1/ws") as socket:
             yield visit, socket
@@ -375,27 +375,27 @@ async def test_the_websocket_tells_what_http_and_python_tell(
     looked_at: tuple[Visitor, aiohttp.ClientWebSocketResponse],
 ) -> None:
     visit, socket = looked_at
-    clock = visit.clock
-    stats = plain(await clock.stats())
+    alarms = visit.alarms
+    stats = plain(await alarms.stats())
     assert await asked(socket, "stats") == stats
     assert (await visit("GET", "/v1/stats")).json.items() > stats.items()
     assert await asked(socket, "count") == stats["pending"] == 1
     statuses: tuple[HistoryStatus | Literal[""], ...] = ("", "pending", "completed", "failed", "cancelled")
     for status in statuses:
-        history = plain(await clock.history(status=status))
+        history = plain(await alarms.history(status=status))
         assert history, status
         assert await asked(socket, "history", status=status) == history
         assert (await visit("GET", f"/v1/history?status={status}")).json["history"] == history
-    failed = plain(await clock.failed())
+    failed = plain(await alarms.failed())
     assert await asked(socket, "failed") == (await visit("GET", "/v1/failed")).json["failed"] == failed != []
-    for alarm in await clock.find():
+    for alarm in await alarms.find():
         told = await asked(socket, "get", id=alarm.id)
         over_http = (await visit("GET", f"/v1/alarms/{alarm.id}")).json
         fires = (await visit("GET", f"/v1/alarms/{alarm.id}/fires?limit=5")).json["fires"]
-        assert told.pop("fires") == fires == plain([views.FireView.of(fire) for fire in await clock.fires(alarm.id)])
+        assert told.pop("fires") == fires == plain([views.FireView.of(fire) for fire in await alarms.fires(alarm.id)])
         assert told | {"now": over_http["now"]} == over_http
         assert told == plain(views.AlarmView.of(alarm)) == plain(views.view(alarm))
-    shown = [plain(views.AlarmView.of(alarm)) for alarm in await clock.active()]
+    shown = [plain(views.AlarmView.of(alarm)) for alarm in await alarms.active()]
     listed = await asked(socket, "list")
     assert [one.pop("set_at") > one.pop("time_offset") > 0 for one in listed] == [True] * len(shown)
     assert listed == shown != []

@@ -92,30 +92,30 @@ class Server:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        async with build(Settings(**(WIDE | self._place))) as clock:
-            await self._furnish(clock)
+        async with build(Settings(**(WIDE | self._place))) as alarms:
+            await self._furnish(alarms)
 
             def ready(url: str) -> None:
                 self.url = url
                 self._ready.set()
 
-            self._task = asyncio.create_task(serve(clock, ready=ready))
+            self._task = asyncio.create_task(serve(alarms, ready=ready))
             await asyncio.wait((self._task,))
 
-    async def _furnish(self, clock: Any) -> None:
+    async def _furnish(self, alarms: Any) -> None:
         for scope in ("read", "admin"):
-            self.tokens[scope], token = mint("ada", [scope], now=await clock.service.now())
-            assert await store_of(clock).access.add_token(token)
+            self.tokens[scope], token = mint("ada", [scope], now=await alarms.service.now())
+            assert await store_of(alarms).access.add_token(token)
         for when in ("in 1 hour", "every day at 9am", "@every 90m"):
-            self.ids.append((await clock.set(when, "hello")).id)
+            self.ids.append((await alarms.set(when, "hello")).id)
         for end in ENDS:
-            await clock.set(delay=0.001, wake_message="now", max_failures=0)
-            while not (waiting := await clock.inbox()):
-                await clock.run_due()
+            await alarms.set(delay=0.001, wake_message="now", max_failures=0)
+            while not (waiting := await alarms.inbox()):
+                await alarms.run_due()
             [(_, fire)] = waiting
             self.fire_ids.append(fire.id)
             if end is not None:
-                await acting(clock.service, "ada").report(fire.id, end)
+                await acting(alarms.service, "ada").report(fire.id, end)
 
     def __enter__(self) -> Server:
         self._thread.start()

@@ -32,14 +32,14 @@ async def test_a_dispatcher_that_dies_takes_the_server_along(tmp_path: Path, mon
         raise RuntimeError("a bug")
 
     monkeypatch.setattr("wakeful.dispatcher.Dispatcher._step", dies)
-    async with a_clock(tmp_path) as clock:
-        running = asyncio.create_task(serve(clock))
+    async with a_clock(tmp_path) as alarms:
+        running = asyncio.create_task(serve(alarms))
         done, _ = await asyncio.wait((running,), timeout=30)
         assert done, "it went on without a dispatcher"
         with pytest.raises(RuntimeError, match="a bug"):
             await running
         with pytest.raises(OSError):
-            await asyncio.open_connection("127.0.0.1", clock.settings.port)
+            await asyncio.open_connection("127.0.0.1", alarms.settings.port)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "::1"])
@@ -50,22 +50,22 @@ async def test_it_serves_on_every_name_of_loopback(tmp_path: Path, host: str) ->
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "no such name"])
 async def test_it_refuses_to_serve_elsewhere(tmp_path: Path, host: str) -> None:
-    async with a_clock(tmp_path, host=host) as clock:
+    async with a_clock(tmp_path, host=host) as alarms:
         with pytest.raises(InvalidConfig) as refusal:
-            await serve(clock)
+            await serve(alarms)
         assert refusal.value.field == "host"
 
 
 async def test_it_does_not_open_every_owners_alarms_to_everyone(tmp_path: Path) -> None:
-    async with a_clock(tmp_path, owner="") as clock:
+    async with a_clock(tmp_path, owner="") as alarms:
         with pytest.raises(InvalidConfig) as refusal:
-            await serve(clock)
+            await serve(alarms)
         assert refusal.value.field == "owner"
 
 
 async def test_a_caller_who_never_ends_does_not_keep_it_from_stopping(tmp_path: Path) -> None:
     async with serving(str(tmp_path / "w.db"), stop_within=timedelta(milliseconds=100)) as visit:
-        port = visit.clock.settings.port
+        port = visit.alarms.settings.port
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         head = f"POST /v1/alarms HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Type: application/json\r\n"
         writer.write(f"{head}Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n".encode())
@@ -105,20 +105,20 @@ async def test_a_stop_waits_for_no_tick(tmp_path: Path, monkeypatch: pytest.Monk
 async def test_a_server_has_said_whom_it_serves_before_it_answers(tmp_path: Path) -> None:
     def at_the_door(_: str) -> None:
         told.append(apsw.Connection(str(tmp_path / "w.db")).execute("select handlers, targets from workers").get)
-        clock.dispatcher.stop()
+        alarms.dispatcher.stop()
 
     told: list[Any] = []
-    async with a_clock(tmp_path) as clock, asyncio.timeout(30):
-        await serve(clock, ready=at_the_door)
+    async with a_clock(tmp_path) as alarms, asyncio.timeout(30):
+        await serve(alarms, ready=at_the_door)
     assert "inbox" in str(told[0])  # else its first answers would note that nobody serves the inbox
 
 
 async def test_a_cancelled_worker_ends_in_good_order(tmp_path: Path) -> None:
-    async with a_clock(tmp_path) as clock:
+    async with a_clock(tmp_path) as alarms:
         ready = asyncio.Event()
-        working = asyncio.create_task(work(clock, ready=ready.set))
+        working = asyncio.create_task(work(alarms, ready=ready.set))
         await ready.wait()
-        await clock.set("in 1 hour", "x")
+        await alarms.set("in 1 hour", "x")
         working.cancel()
         await asyncio.wait((working,))
         assert working.cancelled()
@@ -128,20 +128,20 @@ async def test_a_cancelled_worker_ends_in_good_order(tmp_path: Path) -> None:
 async def test_a_signal_between_opening_and_running_is_heard(
     tmp_path: Path, run: Callable[[Wakeful], Awaitable[None]]
 ) -> None:
-    async def signalled(clock: Wakeful) -> None:
+    async def signalled(alarms: Wakeful) -> None:
         heard = asyncio.Event()
         asyncio.get_running_loop().call_later(0.01, heard.set)
         os.kill(os.getpid(), signal.SIGTERM)
         await heard.wait()
-        await run(clock)
+        await run(alarms)
 
     async with asyncio.timeout(60):
         await stay(a_clock(tmp_path), signalled)
 
 
 async def test_a_worker_that_is_told_to_stop_returns(tmp_path: Path) -> None:
-    async with a_clock(tmp_path) as clock, asyncio.timeout(30):
-        await work(clock, ready=lambda: clock.dispatcher.stop())
+    async with a_clock(tmp_path) as alarms, asyncio.timeout(30):
+        await work(alarms, ready=lambda: alarms.dispatcher.stop())
 
 
 @pytest.mark.parametrize(

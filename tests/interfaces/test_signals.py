@@ -39,7 +39,7 @@ async def test_over_http(visit: Visitor) -> None:
 
 
 async def test_an_agent_signals_and_reads_the_wake_from_its_inbox(visit: Visitor) -> None:
-    async with Client(door(visit.clock)) as client:
+    async with Client(door(visit.alarms)) as client:
         agent = Agent(client)
         await agent("alarm_set", when="in 2 hours", wake_message="nag", key="nag", policy={"unless": "built"})
         await agent("alarm_set", when="in 8 hours", wake_message="look", key="look", policy={"or_when": "built"})
@@ -55,20 +55,20 @@ async def test_an_agent_signals_and_reads_the_wake_from_its_inbox(visit: Visitor
 
 async def test_a_program_elsewhere_does_the_same(visit: Visitor) -> None:
     async with wakeful.open(visit.url) as elsewhere:
-        for clock in (elsewhere, visit.clock):
-            gone = await clock.set("in 1 hour", "x", policy={"unless": "built"})
-            sooner = await clock.set("in 1 hour", "x", policy={"or_when": "built"})
-            done = await clock.signal("built", {"n": 1})
+        for alarms in (elsewhere, visit.alarms):
+            gone = await alarms.set("in 1 hour", "x", policy={"unless": "built"})
+            sooner = await alarms.set("in 1 hour", "x", policy={"or_when": "built"})
+            done = await alarms.signal("built", {"n": 1})
             assert [one.id for one in done.cancelled] == [gone.id]
             assert [one.id for one in done.fired] == [sooner.id]
             assert done.in_flight == 0
-            assert (await clock.signal("nobody")).notes
+            assert (await alarms.signal("nobody")).notes
             [taken] = await elsewhere.inbox(wait=30)
             assert taken.signal is not None
             assert (taken.signal.name, taken.signal.payload) == ("built", {"n": 1})
-            await clock.completed(taken.fire.id)
+            await alarms.completed(taken.fire.id)
             with pytest.raises(InvalidRequest, match="not a name of a signal"):
-                await clock.signal("../alarms")
+                await alarms.signal("../alarms")
 
 
 def test_on_the_command_line(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ async def test_what_is_skipped_and_moved_is_said_over_http(visit: Visitor) -> No
 
 
 async def test_what_is_skipped_and_moved_is_said_to_an_agent(visit: Visitor) -> None:
-    async with Client(door(visit.clock)) as client:
+    async with Client(door(visit.alarms)) as client:
         agent = Agent(client)
         watch = await agent("alarm_set", wake_message="x", key="w", **WATCH)
         beat = await agent("alarm_set", wake_message="x", key="b", **BEAT)
@@ -137,17 +137,17 @@ async def test_what_is_skipped_and_moved_is_said_to_an_agent(visit: Visitor) -> 
 
 async def test_what_is_skipped_and_moved_is_said_to_programs(visit: Visitor) -> None:
     async with wakeful.open(visit.url) as elsewhere:
-        for number, clock in enumerate((elsewhere, visit.clock)):
+        for number, alarms in enumerate((elsewhere, visit.alarms)):
             policy: Any = {"unless": f"built-{number}"}
-            watch = await clock.set(cron="0 0 1 1 *", wake_message="x", policy=policy | {"unless_since": "36500d"})
-            beat = await clock.set("in 1 hour", "x", policy=policy | {"rearm": "15m"})
+            watch = await alarms.set(cron="0 0 1 1 *", wake_message="x", policy=policy | {"unless_since": "36500d"})
+            beat = await alarms.set("in 1 hour", "x", policy=policy | {"rearm": "15m"})
             assert (beat.policy.rearm, watch.policy.unless_since) == (900, 36_500 * 86_400)
-            done = await clock.signal(f"built-{number}")
+            done = await alarms.signal(f"built-{number}")
             at = {one.alarm.id: (one.effect, one.at) for one in done.alarms}
             [moved] = done.moved
             assert at == {watch.id: ("skipped", watch.next_fire_at), beat.id: ("moved", moved.next_fire_at)}
             assert [one.id for one in done.skipped] == [watch.id]
-            assert "had been skipped already" in (await clock.signal(f"built-{number}")).notes[0]
+            assert "had been skipped already" in (await alarms.signal(f"built-{number}")).notes[0]
 
 
 def test_what_is_skipped_and_moved_is_said_on_the_command_line(tmp_path: Path) -> None:

@@ -132,11 +132,11 @@ async def test_another_owner_sees_nothing_of_it(visit: Visitor) -> None:
     tokens = {}
     for owner in ("ada", "eve"):
         tokens[owner], token = mint(owner, ("read",), now=datetime.now(UTC))
-        await store_of(visit.clock).access.add_token(token)
+        await store_of(visit.alarms).access.add_token(token)
     assert (await visit("GET", "/v1/events")).status == 401
     async with stream(visit, token=tokens["eve"]) as reader:
-        hers = await visit.clock.for_owner("ada").set("in 1 hour", "hers")
-        mine = await visit.clock.for_owner("eve").set("in 1 hour", "mine")
+        hers = await visit.alarms.for_owner("ada").set("in 1 hour", "hers")
+        mine = await visit.alarms.for_owner("eve").set("in 1 hour", "mine")
         name, said, _ = await reader.event()
         assert (name, said["alarm_id"], said["owner"]) == ("created", mine.id, "eve")
         headers = {"authorization": f"Bearer {tokens['eve']}"}
@@ -145,9 +145,9 @@ async def test_another_owner_sees_nothing_of_it(visit: Visitor) -> None:
 
 async def test_a_revoked_token_ends_its_stream(visit: Visitor) -> None:
     text, token = mint("ada", ("read",), now=datetime.now(UTC))
-    await store_of(visit.clock).access.add_token(token)
+    await store_of(visit.alarms).access.add_token(token)
     async with stream(visit, token=text) as reader:
-        await store_of(visit.clock).access.update_token(token.id, revoked_at=datetime.now(UTC))
+        await store_of(visit.alarms).access.update_token(token.id, revoked_at=datetime.now(UTC))
         assert await reader.block() == {}
         assert reader.response.content.at_eof()
 
@@ -268,7 +268,7 @@ async def test_of_fifty_who_do_not_read_all_are_hung_up_on(
     few: None, visit: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sse, "LAST_WORD_WITHIN", 0.1)
-    live, seats = Kept.made, visit.clock.service.connections
+    live, seats = Kept.made, visit.alarms.service.connections
     async with AsyncExitStack() as stack, stream(visit) as one_who_reads:
         lines = [await stack.enter_async_context(silent(visit)) for _ in range(50)]
         assert (live.subscribers, seats._taken.total()) == (51, 51)

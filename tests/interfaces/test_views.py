@@ -99,8 +99,8 @@ def test_every_command_and_option_is_documented(name: str, command: click.Comman
 
 
 async def test_every_route_is_documented(tmp_path: Path) -> None:
-    async with build(Settings(db=str(tmp_path / "w.db"), did_auth=True, dashboard=False)) as clock:
-        for route in clock.asgi().routes:
+    async with build(Settings(db=str(tmp_path / "w.db"), did_auth=True, dashboard=False)) as alarms:
+        for route in alarms.asgi().routes:
             if isinstance(route, WebSocketRoute):  # its handshake is a GET, and has a route of its own
                 continue
             assert isinstance(route, Route)

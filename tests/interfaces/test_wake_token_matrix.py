@@ -46,7 +46,7 @@ TOOLS = {"alarm_set", "alarm_list", "alarm_get", "alarm_cancel", "alarm_report"}
 
 async def state(world: World, wake: Wake) -> Any:
     """All that is ada's but what the wake has set: that is in its own chain, and may change."""
-    store = store_of(world.visit.clock)
+    store = store_of(world.visit.alarms)
     alarms = await store.find(AlarmQuery(owner="ada", limit=500))
     fires = await store.fires(FireQuery(owner="ada", limit=500))
     mine = {alarm.id for alarm in alarms if wake.alarm_id in (alarm.id, alarm.root_id)}

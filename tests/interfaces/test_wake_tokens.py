@@ -62,7 +62,7 @@ async def test_over_http_the_server_fills_in_the_parent(visit: Visitor) -> None:
     assert len(listed) == 3
     gone = await visit("DELETE", f"/v1/alarms/{listed[0]['id']}", headers=bearer(wake))
     assert gone.json["status"] == "cancelled"
-    [event] = [event for _, event in await store_of(visit.clock).events(EventQuery(alarm_id=listed[0]["id"]))]
+    [event] = [event for _, event in await store_of(visit.alarms).events(EventQuery(alarm_id=listed[0]["id"]))]
     assert (event.what, event.by) == ("cancelled", f"ada (wake {wake.fire_id})")
 
 
@@ -95,7 +95,7 @@ async def test_a_series_says_its_end_and_a_report_renews_it(visit: Visitor) -> N
     assert any(note.startswith(f"It ends at {series['policy']['ends_at'][:19]}") for note in series["notes"])
     refused = await visit("POST", f"/v1/fires/{wake.fire_id}/report", {"outcome": "completed", "renew": True})
     assert refused.told == (409, "conflict", "renew")
-    child = Wake((await acting(visit.clock.service, "local").fire(series["id"])).alarm)
+    child = Wake((await acting(visit.alarms.service, "local").fire(series["id"])).alarm)
     assert child.author == "agent"
     reporting = {"authorization": f"Bearer {wake.report_token}"}
     place = f"/v1/fires/{wake.fire_id}/report"
@@ -122,7 +122,7 @@ async def test_over_mcp_the_server_fills_in_the_parent(visit: Visitor) -> None:
         async with Client(streamable_http_client(visit.url + "/mcp", http_client=http)) as client:
             agent = Agent(client)
             made = await agent("alarm_set", **SET, parent_fire="another@1", key="again")
-            assert is_child(await acting(visit.clock.service, "local").get(made["alarm"]["id"]), wake)
+            assert is_child(await acting(visit.alarms.service, "local").get(made["alarm"]["id"]), wake)
             assert len((await agent("alarm_list"))["alarms"]) == 1
             assert (await agent("alarm_cancel", id="again"))["cancelled"] == 1
             assert "can set alarms" in await agent.refused("alarm_history")
@@ -134,7 +134,7 @@ async def test_an_agent_reads_whose_words_they_are_and_renews(visit: Visitor) ->
     wake = await visit.fired()
     body = SET | {"wake_message": "mine", "when": "in 2 minutes"}
     made = (await visit("POST", "/v1/alarms", body, headers=bearer(wake))).json
-    verbs = acting(visit.clock.service, "local")
+    verbs = acting(visit.alarms.service, "local")
     await verbs.update(made["id"], delay=0.001)
     async with httpx2.AsyncClient(timeout=30) as http:
         async with Client(streamable_http_client(visit.url + "/mcp", http_client=http)) as client:
@@ -148,25 +148,25 @@ async def test_an_agent_reads_whose_words_they_are_and_renews(visit: Visitor) ->
 
 async def test_from_python_the_server_fills_in_the_parent(visit: Visitor) -> None:
     wake = await visit.fired()
-    async with wakeful.open(visit.url, token=wake.token) as clock:
-        made = await clock.set("in 2 hours", "check again", parent_fire="another@1")
-        assert is_child(await acting(visit.clock.service, "local").get(made.id), wake)
-        assert [alarm.id for alarm in await clock.find()] == [made.id]
-        assert (await clock.cancel(made.id)).alarm.status == "cancelled"
+    async with wakeful.open(visit.url, token=wake.token) as alarms:
+        made = await alarms.set("in 2 hours", "check again", parent_fire="another@1")
+        assert is_child(await acting(visit.alarms.service, "local").get(made.id), wake)
+        assert [alarm.id for alarm in await alarms.find()] == [made.id]
+        assert (await alarms.cancel(made.id)).alarm.status == "cancelled"
         with pytest.raises(wakeful.Forbidden):
-            await clock.agenda()
+            await alarms.agenda()
 
 
 async def test_a_remote_handler_gets_it_and_sees_whose_words_they_are(visit: Visitor) -> None:
     await visit.set(when="in 1 second")
-    async with wakeful.open(visit.url) as clock:
-        [taken] = await clock.inbox(wait=60)
+    async with wakeful.open(visit.url) as alarms:
+        [taken] = await alarms.inbox(wait=60)
         assert (taken.author, taken.ends_at, taken.renewable) == ("owner", None, False)
         assert taken.token not in repr(taken)
         async with wakeful.open(visit.url, token=taken.token) as woken:
             made = await woken.set("every day at 9am", "look")
             assert made.policy.ends_at is not None
-        assert (await clock.get(made.id)).parent_fire == taken.fire.id
+        assert (await alarms.get(made.id)).parent_fire == taken.fire.id
 
 
 async def test_from_the_shell_the_server_fills_in_the_parent(visit: Visitor, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ async def test_from_the_shell_the_server_fills_in_the_parent(visit: Visitor, tmp
 
     code, said, error = await shell("at", "2h", "check again", "--json")
     assert (code, error) == (0, "")
-    assert is_child(await acting(visit.clock.service, "local").get(json.loads(said)["id"]), wake)
+    assert is_child(await acting(visit.alarms.service, "local").get(json.loads(said)["id"]), wake)
     code, _, error = await shell("agenda")
     assert code != 0
     assert "the token of a wake can set alarms" in error
@@ -187,9 +187,9 @@ async def test_from_the_shell_the_server_fills_in_the_parent(visit: Visitor, tmp
 
 @pytest.mark.parametrize("door", ["http", "mcp", "python", "shell"])
 async def test_a_report_renews_through_every_door(visit: Visitor, tmp_path: Path, door: str) -> None:
-    end = (await visit.clock.service.now()).replace(microsecond=0) + timedelta(hours=1)
+    end = (await visit.alarms.service.now()).replace(microsecond=0) + timedelta(hours=1)
     policy = Policy(ends_at=end, renew_for=timedelta(days=90).total_seconds(), report_within=600)
-    series = await visit.clock.set(cron="@every 1s", wake_message="look", policy=policy)
+    series = await visit.alarms.set(cron="@every 1s", wake_message="look", policy=policy)
     async with httpx2.AsyncClient(timeout=30) as http:
         async with Client(streamable_http_client(visit.url + "/mcp", http_client=http)) as client:
             agent = Agent(client)
@@ -202,13 +202,13 @@ async def test_a_report_renews_through_every_door(visit: Visitor, tmp_path: Path
         place = f"/v1/fires/{wake['fire_id']}/report"
         assert (await visit("POST", place, {"outcome": "working", "renew": True})).status == 200
     if door == "python":
-        async with wakeful.open(visit.url) as clock:
-            await clock.completed(wake["fire_id"], renew=True)
+        async with wakeful.open(visit.url) as alarms:
+            await alarms.completed(wake["fire_id"], renew=True)
     if door == "shell":
         args = ("done", wake["fire_id"], "--renew")
         code, _, error = await asyncio.to_thread(command, args, tmp_path, WAKEFUL_URL=visit.url)
         assert (code, error) == (0, "")
-    renewed = (await visit.clock.get(series.id)).policy.ends_at
+    renewed = (await visit.alarms.get(series.id)).policy.ends_at
     assert renewed is not None
     assert renewed > end + timedelta(days=89)
     events = (await visit("GET", f"/v1/events/recent?events=renewed&alarm_id={series.id}")).json["events"]

@@ -92,7 +92,7 @@ async def socket(visit: Visitor, token: str = "", **headers: str) -> AsyncIterat
 
 async def a_token(visit: Visitor, owner: str, *scopes: str) -> str:
     text, token = mint(owner, scopes or ("read", "write"), now=datetime.now(UTC))
-    assert await store_of(visit.clock).access.add_token(token)
+    assert await store_of(visit.alarms).access.add_token(token)
     return text
 
 
@@ -130,9 +130,9 @@ async def test_the_methods_of_the_alarm_system(visit_each: Visitor) -> None:
 
 
 async def test_what_failed_is_listed(visit: Visitor) -> None:
-    await visit.clock.set(delay=0.01, wake_message="work", target="agent", max_failures=0)
+    await visit.alarms.set(delay=0.01, wake_message="work", target="agent", max_failures=0)
     wake = await asyncio.wait_for(visit.agent.wakes.get(), 30)
-    await visit.clock.dispatcher._all_down()
+    await visit.alarms.dispatcher._all_down()
     await visit("POST", f"/v1/fires/{wake.fire_id}/report", {"outcome": "failed", "reason": "no milk"})
     async with socket(visit) as ws:
         [entry] = await ws.call("failed", limit=5)
@@ -296,10 +296,10 @@ async def test_another_owner_sees_nothing_of_it(visit_each: Visitor) -> None:
         for ws in (hers, other):
             await ws.call("subscribe")
         wake = await visit.fired(owner="ada")
-        alarm: Alarm = await visit.clock.for_owner("ada").set("in 1 hour", "hers")
+        alarm: Alarm = await visit.alarms.for_owner("ada").set("in 1 hour", "hers")
         assert {event["owner"] for event in await hers.events(4)} == {"ada"}
         assert [alarm["id"] for alarm in await hers.call("list")] == [alarm.id]
-        mine = await visit.clock.for_owner("eve").set("in 1 hour", "mine")
+        mine = await visit.alarms.for_owner("eve").set("in 1 hour", "mine")
         assert [event["alarm_id"] for event in await other.events(1)] == [mine.id]
         assert [alarm["id"] for alarm in await other.call("list")] == [mine.id]
         assert await other.call("count") == 1
@@ -343,7 +343,7 @@ async def test_a_revoked_token_ends_its_socket(visit: Visitor) -> None:
     token, other = await a_token(visit, "ada"), await a_token(visit, "ada")
     async with socket(visit, token) as ws, socket(visit, other) as stays:
         await ws.call("subscribe")
-        await store_of(visit.clock).access.update_token(token.split("_")[1], revoked_at=datetime.now(UTC))
+        await store_of(visit.alarms).access.update_token(token.split("_")[1], revoked_at=datetime.now(UTC))
         code, reason = await ws.closed()
         assert (code, reason) == (4401, "the token is no longer good")
         assert await stays.call("count") == 0

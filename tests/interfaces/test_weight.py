@@ -23,7 +23,7 @@ HEAVY = {"payload": "x" * 60_000}
 
 async def set_heavy(visit: Visitor, count: int, owner: str = "ada") -> None:
     for _ in range(count):
-        await visit.clock.for_owner(owner).set("in 1 hour", "x", payload=HEAVY["payload"])
+        await visit.alarms.for_owner(owner).set("in 1 hour", "x", payload=HEAVY["payload"])
 
 
 async def test_a_page_ends_at_its_weight_and_the_cursor_goes_on(tmp_path: Path) -> None:

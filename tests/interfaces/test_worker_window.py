@@ -58,9 +58,9 @@ async def test_a_worker_tells_how_it_is_and_nothing_else(tmp_path: Path) -> None
         status, text = await asked(port, "/readyz")
         assert (status, json.loads(text)["dispatcher"]) == (200, "running")
         assert (await asked(port, "/healthz"))[0] == 200
-        async with build(Settings(db=str(tmp_path / "wakeful.db"))) as clock:
-            await clock.set(delay=0.001, wake_message="now")
-            assert await clock.inbox(wait=60)
+        async with build(Settings(db=str(tmp_path / "wakeful.db"))) as alarms:
+            await alarms.set(delay=0.001, wake_message="now")
+            assert await alarms.inbox(wait=60)
         async with asyncio.timeout(60):
             while 'wakeful_fires_total{reason="",status="waiting"} 1.0' not in (await asked(port, "/metrics"))[1]:
                 pass  # the row is written a moment before it is counted
@@ -82,25 +82,25 @@ def test_a_worker_that_was_not_asked_to_listens_nowhere(tmp_path: Path) -> None:
 async def working(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple[Wakeful, int]]:
     """The same in this process, for what needs the store at hand."""
     port = free_port()
-    async with build(Settings(db=str(tmp_path / "w.db"), metrics_port=port, **settings)) as clock:
+    async with build(Settings(db=str(tmp_path / "w.db"), metrics_port=port, **settings)) as alarms:
         ready = asyncio.Event()
-        running = asyncio.create_task(work(clock, ready=ready.set))
+        running = asyncio.create_task(work(alarms, ready=ready.set))
         await asyncio.wait((asyncio.create_task(ready.wait()), running), return_when=asyncio.FIRST_COMPLETED)
         try:
             if running.done():
                 await running
-            yield clock, port
+            yield alarms, port
         finally:
             running.cancel()
             await asyncio.wait((running,))
 
 
 async def test_once_there_are_tokens_its_numbers_are_for_admins_too(tmp_path: Path) -> None:
-    async with working(tmp_path, did_auth=True) as (clock, port):
+    async with working(tmp_path, did_auth=True) as (alarms, port):
         held: dict[str, str] = {}
         for scope in ("write", "admin"):
-            held[scope], token = mint("ops", [scope], now=await clock.service.now())
-            await store_of(clock).access.add_token(token)
+            held[scope], token = mint("ops", [scope], now=await alarms.service.now())
+            await store_of(alarms).access.add_token(token)
         assert (await asked(port, "/metrics"))[0] == 401
         assert (await asked(port, "/metrics", authorization=f"Bearer {held['write']}"))[0] == 403
         assert (await asked(port, "/metrics", authorization=f"Bearer {held['admin']}"))[0] == 200
@@ -116,9 +116,9 @@ async def test_it_opens_no_window_to_the_outside_while_there_is_no_token(tmp_pat
 
 async def test_a_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        async with build(Settings(db=str(tmp_path / "w.db"), metrics_port=taken.getsockname()[1])) as clock:
+        async with build(Settings(db=str(tmp_path / "w.db"), metrics_port=taken.getsockname()[1])) as alarms:
             with pytest.raises(InvalidConfig) as refusal:
-                await work(clock)
+                await work(alarms)
             assert refusal.value.field == "metrics_port"
 
 
@@ -127,9 +127,9 @@ async def test_a_dispatcher_that_dies_takes_the_window_along(tmp_path: Path, mon
         raise RuntimeError("a bug")
 
     monkeypatch.setattr("wakeful.dispatcher.Dispatcher._step", dies)
-    async with build(Settings(db=str(tmp_path / "w.db"), metrics_port=free_port())) as clock:
+    async with build(Settings(db=str(tmp_path / "w.db"), metrics_port=free_port())) as alarms:
         with pytest.raises(RuntimeError, match="a bug"):
             async with asyncio.timeout(30):
-                await work(clock)
+                await work(alarms)
         with pytest.raises(aiohttp.ClientConnectionError):
-            await asked(clock.settings.metrics_port, "/healthz")
+            await asked(alarms.settings.metrics_port, "/healthz")

@@ -186,8 +186,8 @@ def _about(told: Said) -> Said:
 class PythonDoor:
     """A clock of one's own, or one that speaks to a server: the same verbs."""
 
-    def __init__(self, clock: AnyWakeful) -> None:
-        self._clock = clock
+    def __init__(self, alarms: AnyWakeful) -> None:
+        self._clock = alarms
 
     async def __call__(self, tool: str, **arguments: Any) -> Said:
         try:
@@ -207,16 +207,16 @@ class PythonDoor:
         return _told(made.alarm, made.all_notes) | {"deduped": made.deduped}
 
     async def _alarm_update(self, said: Said) -> Said:
-        id, action, clock = said.pop("id"), said.pop("action", "edit"), self._clock
+        id, action, alarms = said.pop("id"), said.pop("action", "edit"), self._clock
         match action:
             case "edit":
-                changed = await clock.update(id, **said)
+                changed = await alarms.update(id, **said)
                 return _told(changed.alarm, changed.notes)
             case "retry":
-                return {"fire_id": (await clock.retry(id)).fire.id}
+                return {"fire_id": (await alarms.retry(id)).fire.id}
             case "snooze":
                 said = {"wait" if name == "for" else name: value for name, value in said.items()}
-        done: Changed | Created = await getattr(clock, action)(id, **said)
+        done: Changed | Created = await getattr(alarms, action)(id, **said)
         return _told(done.alarm, done.notes)
 
     async def _alarm_cancel(self, said: Said) -> Said:
@@ -272,12 +272,12 @@ def _wake(taken: TakenWake) -> Said:
 
 
 @asynccontextmanager
-async def listening(clock: Wakeful) -> AsyncIterator[str]:
+async def listening(alarms: Wakeful) -> AsyncIterator[str]:
     """The HTTP door of a clock on a port of its own; no dispatcher runs, so that the test says when one does."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         bound.listen()  # who comes before it has started waits
-        config = uvicorn.Config(clock.asgi(), log_config=None, lifespan="off", ws="none", timeout_graceful_shutdown=5)
+        config = uvicorn.Config(alarms.asgi(), log_config=None, lifespan="off", ws="none", timeout_graceful_shutdown=5)
         server = HttpServer(config)
         running = asyncio.create_task(server.serve(sockets=[bound]))
         try:
@@ -288,25 +288,25 @@ async def listening(clock: Wakeful) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def mcp(clock: Wakeful) -> AsyncIterator[WishDoor]:
-    async with Client(door(clock)) as client:
+async def mcp(alarms: Wakeful) -> AsyncIterator[WishDoor]:
+    async with Client(door(alarms)) as client:
         yield McpDoor(Agent(client))
 
 
 @asynccontextmanager
-async def http(clock: Wakeful) -> AsyncIterator[WishDoor]:
-    async with listening(clock) as url, aiohttp.ClientSession() as session:
+async def http(alarms: Wakeful) -> AsyncIterator[WishDoor]:
+    async with listening(alarms) as url, aiohttp.ClientSession() as session:
         yield HttpDoor(session, url)
 
 
 @asynccontextmanager
-async def python(clock: Wakeful) -> AsyncIterator[WishDoor]:
-    yield PythonDoor(clock)
+async def python(alarms: Wakeful) -> AsyncIterator[WishDoor]:
+    yield PythonDoor(alarms)
 
 
 @asynccontextmanager
-async def elsewhere(clock: Wakeful) -> AsyncIterator[WishDoor]:
-    async with listening(clock) as url, wakeful.open(url) as remote:
+async def elsewhere(alarms: Wakeful) -> AsyncIterator[WishDoor]:
+    async with listening(alarms) as url, wakeful.open(url) as remote:
         yield PythonDoor(remote)
 
 

@@ -54,13 +54,13 @@ class Agent:
 
 
 class Visitor:
-    def __init__(self, clock: Wakeful, url: str, session: aiohttp.ClientSession, running: asyncio.Task[None]) -> None:
-        self.clock = clock
+    def __init__(self, alarms: Wakeful, url: str, session: aiohttp.ClientSession, running: asyncio.Task[None]) -> None:
+        self.alarms = alarms
         self.url = url
         self.running = running
         self.agent = Agent()
         self._session = session
-        targets_of(clock)["agent"] = ServedTarget(self.agent, 8)
+        targets_of(alarms)["agent"] = ServedTarget(self.agent, 8)
 
     async def __call__(self, method: str, path: str, body: Any = None, **more: Any) -> Answer:
         if body is not None:
@@ -72,8 +72,8 @@ class Visitor:
 
     async def token(self, owner: str, *scopes: str) -> dict[str, str]:
         """The header of a new token: may read and write unless said."""
-        text, token = mint(owner, scopes or ("read", "write"), now=await self.clock.service.now())
-        assert await store_of(self.clock).access.add_token(token)
+        text, token = mint(owner, scopes or ("read", "write"), now=await self.alarms.service.now())
+        assert await store_of(self.alarms).access.add_token(token)
         return {"authorization": f"Bearer {text}"}
 
     async def set(self, **body: Any) -> dict[str, Any]:
@@ -84,10 +84,10 @@ class Visitor:
 
     async def fired(self, owner: str = "local") -> Wake:
         """A wake whose fire is on record and awaits its report."""
-        await self.clock.for_owner(owner).set(delay=0.01, wake_message="work", target="agent")
+        await self.alarms.for_owner(owner).set(delay=0.01, wake_message="work", target="agent")
         async with asyncio.timeout(60):
             wake = await self.agent.wakes.get()
-            await self.clock.dispatcher._all_down()  # the settlement is written
+            await self.alarms.dispatcher._all_down()  # the settlement is written
         return wake
 
 

@@ -27,6 +27,6 @@ async def house(place: dict[str, Any]) -> AsyncIterator[Visitor]:
 
 
 @pytest.fixture
-async def clock(house: Visitor) -> AsyncIterator[Wakeful]:
-    async with open_server(house.url, "") as clock:
-        yield clock
+async def alarms(house: Visitor) -> AsyncIterator[Wakeful]:
+    async with open_server(house.url, "") as alarms:
+        yield alarms

@@ -88,40 +88,40 @@ async def asked(stranger: Stranger) -> AsyncIterator[tuple[Wakeful, HurriedClock
     assert site._server is not None
     port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
     time = HurriedClock()
-    clock = RemoteWakeful(server_address(f"http://127.0.0.1:{port}/base/", "wk_secret"), clock=time)
+    alarms = RemoteWakeful(server_address(f"http://127.0.0.1:{port}/base/", "wk_secret"), clock=time)
     try:
-        yield clock, time
+        yield alarms, time
     finally:
-        await clock.close()
+        await alarms.close()
         await runner.cleanup()
 
 
-def read(clock: Wakeful) -> Awaitable[Any]:
-    return clock.get("x")
+def read(alarms: Wakeful) -> Awaitable[Any]:
+    return alarms.get("x")
 
 
-def named(clock: Wakeful) -> Awaitable[Any]:
-    return clock.set("in 1 hour", "x", key="k")
+def named(alarms: Wakeful) -> Awaitable[Any]:
+    return alarms.set("in 1 hour", "x", key="k")
 
 
-def reported(clock: Wakeful) -> Awaitable[Any]:
-    return clock.working("x@1")
+def reported(alarms: Wakeful) -> Awaitable[Any]:
+    return alarms.working("x@1")
 
 
-def cancelled(clock: Wakeful) -> Awaitable[Any]:
-    return clock.cancel("x")
+def cancelled(alarms: Wakeful) -> Awaitable[Any]:
+    return alarms.cancel("x")
 
 
-def unnamed(clock: Wakeful) -> Awaitable[Any]:
-    return clock.set("in 1 hour", "x")
+def unnamed(alarms: Wakeful) -> Awaitable[Any]:
+    return alarms.set("in 1 hour", "x")
 
 
-def paused(clock: Wakeful) -> Awaitable[Any]:
-    return clock.pause("x")
+def paused(alarms: Wakeful) -> Awaitable[Any]:
+    return alarms.pause("x")
 
 
-def fetched(clock: Wakeful) -> Awaitable[Any]:
-    return clock.inbox()
+def fetched(alarms: Wakeful) -> Awaitable[Any]:
+    return alarms.inbox()
 
 
 SAFE = [read, named, cancelled]
@@ -133,8 +133,8 @@ AWAY = [hangs_up, says(502, {}), refuses(503, "store_unavailable")]
 @pytest.mark.parametrize("verb", SAFE)
 async def test_what_does_the_same_twice_is_asked_again(verb: Callable[[Wakeful], Awaitable[Any]], away: Answer) -> None:
     stranger = Stranger(away, away, says(200))
-    async with asked(stranger) as (clock, _):
-        await verb(clock)
+    async with asked(stranger) as (alarms, _):
+        await verb(alarms)
         assert len(stranger.asked) == 3
 
 
@@ -144,33 +144,33 @@ async def test_what_may_have_been_done_is_not_asked_again(
     verb: Callable[[Wakeful], Awaitable[Any]], away: Answer
 ) -> None:
     stranger = Stranger(away)
-    async with asked(stranger) as (clock, _):
+    async with asked(stranger) as (alarms, _):
         with pytest.raises(StoreUnavailable):
-            await verb(clock)
+            await verb(alarms)
         assert len(stranger.asked) == 1
 
 
 async def test_a_report_is_asked_again_and_a_snooze_is_not() -> None:
     stranger = Stranger(hangs_up)
-    async with asked(stranger) as (clock, _):
+    async with asked(stranger) as (alarms, _):
         with pytest.raises(StoreUnavailable, match="nobody knows"):
-            await reported(clock)
+            await reported(alarms)
         assert len(stranger.asked) == TRIES
         with pytest.raises(StoreUnavailable):
-            await clock.snooze_fire("x@1", "15m")
+            await alarms.snooze_fire("x@1", "15m")
         assert len(stranger.asked) == TRIES + 1
 
 
 async def test_a_limit_is_waited_for_where_that_helps_and_is_short() -> None:
     stranger = Stranger(refuses(429, "too_many", **{"Retry-After": "3"}), says(201))
-    async with asked(stranger) as (clock, time):
-        await unnamed(clock)  # it was not taken: nothing is done twice
+    async with asked(stranger) as (alarms, time):
+        await unnamed(alarms)  # it was not taken: nothing is done twice
         assert time.slept == [3.0]
     for answer, after in ((refuses(429, "too_many", **{"Retry-After": "60"}), 60.0), (refuses(429, "too_many"), None)):
         stranger = Stranger(answer)
-        async with asked(stranger) as (clock, time):
+        async with asked(stranger) as (alarms, time):
             with pytest.raises(TooMany) as refused:
-                await read(clock)
+                await read(alarms)
             assert (refused.value.retry_after, time.slept, len(stranger.asked)) == (after, [], 1)
 
 
@@ -188,9 +188,9 @@ async def test_a_limit_is_waited_for_where_that_helps_and_is_short() -> None:
 )
 async def test_what_is_answered_is_the_error_it_amounts_to(answer: Answer, kind: type[WakefulError], code: int) -> None:
     stranger = Stranger(answer)
-    async with asked(stranger) as (clock, _):
+    async with asked(stranger) as (alarms, _):
         with pytest.raises(kind) as refused:
-            await read(clock)
+            await read(alarms)
     assert type(refused.value) is kind
     assert DOORS[refused.value.code][1] == code
     assert len(stranger.asked) == 1  # and a redirect is not followed: the token is for this server
@@ -199,8 +199,8 @@ async def test_what_is_answered_is_the_error_it_amounts_to(answer: Answer, kind:
 
 async def test_the_token_goes_into_the_header_and_what_is_new_is_left_out() -> None:
     stranger = Stranger(says(200))
-    async with asked(stranger) as (clock, _):
-        alarm = await clock.get("x")
+    async with asked(stranger) as (alarms, _):
+        alarm = await alarms.get("x")
     [request] = stranger.asked
     assert (request.path, request.headers["Authorization"]) == ("/base/v1/alarms/x", "Bearer wk_secret")
     assert (alarm.owner_did, alarm.policy) == ("eve", wakeful.Policy(jitter=5, on_silence="again"))
@@ -272,9 +272,9 @@ async def test_events_go_on_where_they_were_and_say_where_some_were_missed() -> 
         tells(b": still here\n\n", EVENT % (b"a-2", 2)),
         tells(reset, EVENT % (b"c-2", 1)),
     )
-    async with asked(stranger) as (clock, _):
+    async with asked(stranger) as (alarms, _):
         seen = []
-        async for event in clock.events("paused", alarm_id="a"):
+        async for event in alarms.events("paused", alarm_id="a"):
             seen.append((event.what, event.seq, event.reason))
             if len(seen) == 4:
                 break
@@ -284,22 +284,22 @@ async def test_events_go_on_where_they_were_and_say_where_some_were_missed() -> 
 
 
 async def test_an_event_that_is_refused_ends_it() -> None:
-    async with asked(Stranger(refuses(401, "unauthorized"))) as (clock, _):
+    async with asked(Stranger(refuses(401, "unauthorized"))) as (alarms, _):
         with pytest.raises(Unauthorized):
-            await anext(clock.events())
+            await anext(alarms.events())
 
 
 async def test_events_of_a_server_and_of_a_database_are_the_same(tmp_path: Path) -> None:
     async with (
         serving(str(tmp_path / "w.db"), tick=timedelta(milliseconds=50)) as house,
-        open_server(house.url, "") as clock,
+        open_server(house.url, "") as alarms,
     ):
-        streams = [clock.events("paused"), house.clock.events("paused")]
+        streams = [alarms.events("paused"), house.alarms.events("paused")]
         nexts = [asyncio.ensure_future(anext(stream)) for stream in streams]
 
         async def is_told() -> bool:
-            alarm = await clock.set("in 1 hour", "x")
-            await clock.pause(alarm.id, reason="lunch")
+            alarm = await alarms.set("in 1 hour", "x")
+            await alarms.pause(alarm.id, reason="lunch")
             done, _ = await asyncio.wait(nexts, timeout=0.2)
             return len(done) == 2
 
@@ -309,13 +309,13 @@ async def test_events_of_a_server_and_of_a_database_are_the_same(tmp_path: Path)
 
 
 def test_the_same_without_async(tmp_path: Path) -> None:
-    with serving_process(tmp_path) as serving, wakeful.open_sync(serving.url, token="") as clock:
-        alarm = clock.set("in 1 hour", "x", key="k")
-        assert clock.get(alarm.id).wake_message == "x"
-        assert [one.id for one in clock.find()] == [alarm.id]
-        assert clock.update(alarm.id, label="l").alarm.label == "l"
+    with serving_process(tmp_path) as serving, wakeful.open_sync(serving.url, token="") as alarms:
+        alarm = alarms.set("in 1 hour", "x", key="k")
+        assert alarms.get(alarm.id).wake_message == "x"
+        assert [one.id for one in alarms.find()] == [alarm.id]
+        assert alarms.update(alarm.id, label="l").alarm.label == "l"
         with pytest.raises(wakeful.NotFound):
-            clock.get("nobody")
+            alarms.get("nobody")
 
 
 WAKE = {
@@ -344,8 +344,8 @@ FIRE = {
 async def test_a_handler_s_report_is_said_until_it_is_heard() -> None:
     lost = [hangs_up] * (TRIES + 2)
     stranger = Stranger(says(200, {"wakes": [WAKE]}), *lost, says(200, FIRE), says(200, {"wakes": []}))
-    async with asked(stranger) as (clock, _):
-        clock.handler("ops")(lambda wake: "done")
-        assert await clock.run_due() == 1
+    async with asked(stranger) as (alarms, _):
+        alarms.handler("ops")(lambda wake: "done")
+        assert await alarms.run_due() == 1
     paths = [request.path.rpartition("/")[2] for request in stranger.asked]
     assert paths == ["inbox", *["report"] * (TRIES + 3), "inbox"]

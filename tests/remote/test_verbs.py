@@ -49,9 +49,9 @@ def same(alarm: Alarm) -> dict[str, Any]:
     return shown
 
 
-async def test_alarms_are_read_as_they_are_on_the_database(house: Visitor, clock: Wakeful) -> None:
+async def test_alarms_are_read_as_they_are_on_the_database(house: Visitor, alarms: Wakeful) -> None:
     made = [
-        await clock.set(
+        await alarms.set(
             "tomorrow at 9am",
             "Grüße",
             payload=Raw(b'{"b" : 1.50, "a": [ ]}'),
@@ -61,132 +61,134 @@ async def test_alarms_are_read_as_they_are_on_the_database(house: Visitor, clock
             conversation_id="c",
             policy={"report_within": "15m", "ends_at": datetime(2099, 1, 1, tzinfo=UTC)},
         ),
-        await clock.set(at=datetime(2090, 1, 1, tzinfo=UTC), wake_message="at", isolated=True, max_failures=2),
-        await clock.set(delay=timedelta(hours=1), wake_message="later", target="ops"),
-        await clock.set(delay="90m", wake_message="text"),
-        await clock.set(cron="0 9 * * 1-5", wake_message="series", policy=wakeful.Policy(max_fires=3, jitter=5)),
+        await alarms.set(at=datetime(2090, 1, 1, tzinfo=UTC), wake_message="at", isolated=True, max_failures=2),
+        await alarms.set(delay=timedelta(hours=1), wake_message="later", target="ops"),
+        await alarms.set(delay="90m", wake_message="text"),
+        await alarms.set(cron="0 9 * * 1-5", wake_message="series", policy=wakeful.Policy(max_fires=3, jitter=5)),
     ]
-    kept = [await house.clock.get(alarm.id) for alarm in made]
+    kept = [await house.alarms.get(alarm.id) for alarm in made]
     assert [same(alarm) for alarm in made] == [same(alarm) for alarm in kept]
     assert made[0].payload_json == '{"b" : 1.50, "a": [ ]}'
     assert made[4].policy == wakeful.Policy(max_fires=3, jitter=5, on_silence="again")
     assert {alarm.created_via for alarm in made} == {"http"}
-    assert [same(alarm) for alarm in await clock.find()] == [same(alarm) for alarm in await house.clock.find()]
-    assert await clock.pending() == await house.clock.pending()
-    ours, theirs = await clock.agenda(hours=48), await house.clock.agenda(hours=48)
+    assert [same(alarm) for alarm in await alarms.find()] == [same(alarm) for alarm in await house.alarms.find()]
+    assert await alarms.pending() == await house.alarms.pending()
+    ours, theirs = await alarms.agenda(hours=48), await house.alarms.agenda(hours=48)
     assert [(at, same(alarm)) for at, alarm in ours] == [(at, same(alarm)) for at, alarm in theirs]
 
 
-async def test_what_happened_is_told_as_on_the_database(house: Visitor, clock: Wakeful) -> None:
+async def test_what_happened_is_told_as_on_the_database(house: Visitor, alarms: Wakeful) -> None:
     done = await house.fired()
-    assert await clock.completed(done.fire_id, "ok") == await house.clock.fire_of(done.fire_id)
+    assert await alarms.completed(done.fire_id, "ok") == await house.alarms.fire_of(done.fire_id)
     failed = await house.fired()
-    fire = await clock.delivery_failed(failed.fire_id, "HTTP 503")
-    assert fire == await house.clock.fire_of(failed.fire_id)
+    fire = await alarms.delivery_failed(failed.fire_id, "HTTP 503")
+    assert fire == await house.alarms.fire_of(failed.fire_id)
     assert fire.status == "retrying"
-    assert await clock.retry_at(fire) == await house.clock.retry_at(fire)
+    assert await alarms.retry_at(fire) == await house.alarms.retry_at(fire)
     later = await house.fired()
-    assert (await clock.working(later.fire_id, "half")).result == "half"
-    assert (await clock.snooze_fire(later.fire_id, "15m")).status == "snoozed"
+    assert (await alarms.working(later.fire_id, "half")).result == "half"
+    assert (await alarms.snooze_fire(later.fire_id, "15m")).status == "snoozed"
     for said in ({}, {"status": "completed"}, {"status": ("completed", "snoozed"), "target": "agent"}):
-        assert await clock.fires(**said) == await house.clock.fires(**said)
-    assert await clock.fires(done.alarm_id) == await house.clock.fires(done.alarm_id)
-    assert await clock.fires(done.alarm_id, target="inbox") == []
-    assert await clock.history() == await house.clock.history()
-    assert await clock.failed() == await house.clock.failed()
-    assert await clock.stats() == await house.clock.stats()
-    assert (await clock.why(done.alarm_id)).summary == (await house.clock.why(done.alarm_id)).summary
-    assert (await clock.why(done.fire_id)).summary == (await house.clock.why(done.fire_id)).summary
+        assert await alarms.fires(**said) == await house.alarms.fires(**said)
+    assert await alarms.fires(done.alarm_id) == await house.alarms.fires(done.alarm_id)
+    assert await alarms.fires(done.alarm_id, target="inbox") == []
+    assert await alarms.history() == await house.alarms.history()
+    assert await alarms.failed() == await house.alarms.failed()
+    assert await alarms.stats() == await house.alarms.stats()
+    assert (await alarms.why(done.alarm_id)).summary == (await house.alarms.why(done.alarm_id)).summary
+    assert (await alarms.why(done.fire_id)).summary == (await house.alarms.why(done.fire_id)).summary
 
 
-async def test_alarms_are_changed(house: Visitor, clock: Wakeful) -> None:
-    alarm = await clock.set("every day at 9am", "x")
-    updated = await clock.update(alarm.id, label="new", at=datetime(2090, 1, 1, tzinfo=UTC), version=alarm.version)
+async def test_alarms_are_changed(house: Visitor, alarms: Wakeful) -> None:
+    alarm = await alarms.set("every day at 9am", "x")
+    updated = await alarms.update(alarm.id, label="new", at=datetime(2090, 1, 1, tzinfo=UTC), version=alarm.version)
     assert (updated.alarm.label, updated.alarm.fire_at, updated.in_flight) == (
         "new",
         datetime(2090, 1, 1, tzinfo=UTC),
         False,
     )
-    assert same(updated.alarm) == same(await house.clock.get(alarm.id))
-    assert (await clock.edit(alarm.id, EditRequest(label=""))).alarm.label == ""
-    assert (await clock.pause(alarm.id, reason="lunch")).alarm.paused_reason == "lunch"
-    assert (await clock.resume(alarm.id)).alarm.status == "active"
-    series = await clock.set("every day at 9am", "y")
-    skipped = await clock.skip(series.id, at=series.next_fire_at)
+    assert same(updated.alarm) == same(await house.alarms.get(alarm.id))
+    assert (await alarms.edit(alarm.id, EditRequest(label=""))).alarm.label == ""
+    assert (await alarms.pause(alarm.id, reason="lunch")).alarm.paused_reason == "lunch"
+    assert (await alarms.resume(alarm.id)).alarm.status == "active"
+    series = await alarms.set("every day at 9am", "y")
+    skipped = await alarms.skip(series.id, at=series.next_fire_at)
     assert skipped.alarm.next_fire_at == series.next_fire_at + timedelta(days=1)
     with pytest.raises(Conflict) as refused:
-        await clock.skip(series.id, at=series.next_fire_at)
+        await alarms.skip(series.id, at=series.next_fire_at)
     assert refused.value.field == "at"
-    assert (await clock.undo(series.id)).alarm.next_fire_at == series.next_fire_at
-    assert (await clock.cancel(series.id)).alarm.status == "cancelled"
-    assert (await clock.undo(series.id, when="every day at 8am")).alarm.cron_expr == "0 8 * * *"
-    assert (await clock.cancel(series.id)).alarm.status == "cancelled"
-    assert (await clock.snooze(alarm.id, until=datetime(2091, 1, 1, tzinfo=UTC))).alarm.next_fire_at.year == 2091
-    copy = await clock.fire(alarm.id)
+    assert (await alarms.undo(series.id)).alarm.next_fire_at == series.next_fire_at
+    assert (await alarms.cancel(series.id)).alarm.status == "cancelled"
+    assert (await alarms.undo(series.id, when="every day at 8am")).alarm.cron_expr == "0 8 * * *"
+    assert (await alarms.cancel(series.id)).alarm.status == "cancelled"
+    assert (await alarms.snooze(alarm.id, until=datetime(2091, 1, 1, tzinfo=UTC))).alarm.next_fire_at.year == 2091
+    copy = await alarms.fire(alarm.id)
     assert (copy.alarm.wake_message, copy.alarm.kind, copy.alarm.policy.manual_of) == ("x", "once", alarm.id)
-    while copy.alarm.id not in [fire.alarm_id for fire in await clock.fires(alarm.id)]:
-        assert (await house.clock.get(copy.alarm.id)).status in ("active", "fired")
-    assert copy.alarm.id not in [one.id for one in await clock.find()]
-    assert (await clock.cancel(alarm.id, reason="enough")).alarm.status == "cancelled"
-    assert "enough" in str((await house.clock.why(alarm.id)).facts)
-    root = await clock.set("in 1 hour", "root")
-    assert await clock.cancel_chain(root.id) == 1
-    await clock.set("in 1 hour", "one more")
-    assert await clock.reset() >= 1
-    assert (await clock.stats()).pending == 0
+    while copy.alarm.id not in [fire.alarm_id for fire in await alarms.fires(alarm.id)]:
+        assert (await house.alarms.get(copy.alarm.id)).status in ("active", "fired")
+    assert copy.alarm.id not in [one.id for one in await alarms.find()]
+    assert (await alarms.cancel(alarm.id, reason="enough")).alarm.status == "cancelled"
+    assert "enough" in str((await house.alarms.why(alarm.id)).facts)
+    root = await alarms.set("in 1 hour", "root")
+    assert await alarms.cancel_chain(root.id) == 1
+    await alarms.set("in 1 hour", "one more")
+    assert await alarms.reset() >= 1
+    assert (await alarms.stats()).pending == 0
 
 
-async def test_many_are_kept_together_or_not_at_all(clock: Wakeful) -> None:
+async def test_many_are_kept_together_or_not_at_all(alarms: Wakeful) -> None:
     good = CreateRequest(wake_message="a", when="in 1 hour", idempotency_key="a")
     with pytest.raises(wakeful.InvalidSchedule):
-        await clock.create_many([good, CreateRequest(wake_message="b", when="yesterday")])
-    assert await clock.find() == []
-    made = await clock.create_many([good, CreateRequest(wake_message="b", when="in 1 hour")])
+        await alarms.create_many([good, CreateRequest(wake_message="b", when="yesterday")])
+    assert await alarms.find() == []
+    made = await alarms.create_many([good, CreateRequest(wake_message="b", when="in 1 hour")])
     assert [(one.alarm.wake_message, one.deduped) for one in made] == [("a", False), ("b", False)]
-    assert [one.deduped for one in await clock.create_many([good])] == [True]
-    assert await clock.create_many([]) == []
+    assert [one.deduped for one in await alarms.create_many([good])] == [True]
+    assert await alarms.create_many([]) == []
 
 
-async def test_many_are_kept_each_on_its_own(clock: Wakeful) -> None:
+async def test_many_are_kept_each_on_its_own(alarms: Wakeful) -> None:
     good = CreateRequest(wake_message="a", when="tomorrow at 9am", idempotency_key="a")
     bad = CreateRequest(wake_message="b", when="yesterday")
-    first, refused, again = await clock.create_each([good, bad, good])
+    first, refused, again = await alarms.create_each([good, bad, good])
     assert isinstance(first, wakeful.Created)
     assert isinstance(again, wakeful.Created)
     assert (first.deduped, again.deduped, again.alarm) == (False, True, first.alarm)
     assert isinstance(refused, wakeful.InvalidSchedule)
     with pytest.raises(wakeful.InvalidSchedule) as alone:
-        await clock.create(bad)
+        await alarms.create(bad)
     assert (refused.field, refused.fix, refused.message) == (alone.value.field, alone.value.fix, alone.value.message)
     assert first.notes != []
-    assert await clock.create_each([]) == []
+    assert await alarms.create_each([]) == []
 
 
-async def test_what_says_the_same_is_named(clock: Wakeful) -> None:
+async def test_what_says_the_same_is_named(alarms: Wakeful) -> None:
     asked = CreateRequest(wake_message="a", cron_expr="0 9 * * *")
-    first = await clock.create(asked)
+    first = await alarms.create(asked)
     assert first.similar is None
-    second = await clock.create(asked)
+    second = await alarms.create(asked)
     assert second.similar == Similar.of(first.alarm)
 
 
-async def test_pages_go_on_until_all_are_there(house: Visitor, clock: Wakeful, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pages_go_on_until_all_are_there(
+    house: Visitor, alarms: Wakeful, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("wakeful.remote.looking.PAGE", 2)
     for number in range(5):
-        await clock.set("in 1 hour", str(number))
-    assert [alarm.wake_message for alarm in await clock.find()] == ["4", "3", "2", "1", "0"]
-    page = await clock.find(limit=3)
+        await alarms.set("in 1 hour", str(number))
+    assert [alarm.wake_message for alarm in await alarms.find()] == ["4", "3", "2", "1", "0"]
+    page = await alarms.find(limit=3)
     assert [alarm.wake_message for alarm in page] == ["4", "3", "2"]
-    assert page.further == (await house.clock.find(limit=3)).further
-    assert [alarm.wake_message for alarm in await clock.find(cursor=page[-1])] == ["1", "0"]
-    assert [alarm.wake_message for alarm in await clock.active(limit=2)] == ["0", "1"]
+    assert page.further == (await house.alarms.find(limit=3)).further
+    assert [alarm.wake_message for alarm in await alarms.find(cursor=page[-1])] == ["1", "0"]
+    assert [alarm.wake_message for alarm in await alarms.active(limit=2)] == ["0", "1"]
 
 
-async def test_a_time_is_understood_by_the_server(house: Visitor, clock: Wakeful) -> None:
+async def test_a_time_is_understood_by_the_server(house: Visitor, alarms: Wakeful) -> None:
     bounded = "every other friday at 9am from 2090-12-01 until 2091-03-01 for 5 times"
     for when in ("every weekday at 9am", "2090-01-01T00:00:00Z", bounded):
-        ours = await clock.parse(when, timezone="Europe/Berlin")
-        theirs = await house.clock.parse(when, timezone="Europe/Berlin")
+        ours = await alarms.parse(when, timezone="Europe/Berlin")
+        theirs = await house.alarms.parse(when, timezone="Europe/Berlin")
         assert (ours.kind, ours.description, ours.remarks, ours.cron_expr) == (
             theirs.kind,
             theirs.description,
@@ -195,97 +197,97 @@ async def test_a_time_is_understood_by_the_server(house: Visitor, clock: Wakeful
         )
         assert (ours.starts_at, ours.ends_at, ours.max_fires) == (theirs.starts_at, theirs.ends_at, theirs.max_fires)
         assert ours.next(9) == theirs.next(9)
-    assert abs(await clock.service.now() - await house.clock.service.now()) < timedelta(minutes=1)
+    assert abs(await alarms.service.now() - await house.alarms.service.now()) < timedelta(minutes=1)
 
 
 Call = Callable[[Wakeful], Awaitable[Any]]
 REFUSED: dict[str, Call] = {
-    "no such alarm": lambda clock: clock.get("01a1dfc1-8d22-7000-87c1-99265ea41940"),
-    "an id that is none": lambda clock: clock.get("a/b?c=d#e"),
-    "an empty id": lambda clock: clock.get(""),
-    "no fire": lambda clock: clock.fire_of("x"),
-    "a time that is past": lambda clock: clock.set("yesterday", "x"),
-    "no length": lambda clock: clock.set(delay="soon", wake_message="x"),
-    "a length under zero": lambda clock: clock.set(delay=-1, wake_message="x"),
-    "a moment without an offset": lambda clock: clock.set(at=datetime(2090, 1, 1), wake_message="x"),  # noqa: DTZ001
-    "an unknown target": lambda clock: clock.set("in 1 hour", "x", target="nowhere"),
-    "nothing to say": lambda clock: clock.set("in 1 hour", ""),
-    "two times": lambda clock: clock.set("in 1 hour", "x", delay=1),
-    "nothing to change": lambda clock: clock.update("x"),
-    "no such field": lambda clock: clock.update("x", colour="red"),  # type: ignore[call-arg]
-    "no length to snooze": lambda clock: clock.snooze("x"),
-    "nothing to skip": lambda clock: clock.skip("x"),
-    "no such chain": lambda clock: clock.cancel_chain("x"),
-    "a bad zone": lambda clock: clock.parse("tomorrow at 9am", timezone="Mars/Olympus"),
-    "no such inbox": lambda clock: clock.inbox(target="nowhere"),
-    "a report on nothing": lambda clock: clock.report("x@1", ReportRequest(outcome="completed")),
-    "a limit of none": lambda clock: clock.active(limit=0),
+    "no such alarm": lambda alarms: alarms.get("01a1dfc1-8d22-7000-87c1-99265ea41940"),
+    "an id that is none": lambda alarms: alarms.get("a/b?c=d#e"),
+    "an empty id": lambda alarms: alarms.get(""),
+    "no fire": lambda alarms: alarms.fire_of("x"),
+    "a time that is past": lambda alarms: alarms.set("yesterday", "x"),
+    "no length": lambda alarms: alarms.set(delay="soon", wake_message="x"),
+    "a length under zero": lambda alarms: alarms.set(delay=-1, wake_message="x"),
+    "a moment without an offset": lambda alarms: alarms.set(at=datetime(2090, 1, 1), wake_message="x"),  # noqa: DTZ001
+    "an unknown target": lambda alarms: alarms.set("in 1 hour", "x", target="nowhere"),
+    "nothing to say": lambda alarms: alarms.set("in 1 hour", ""),
+    "two times": lambda alarms: alarms.set("in 1 hour", "x", delay=1),
+    "nothing to change": lambda alarms: alarms.update("x"),
+    "no such field": lambda alarms: alarms.update("x", colour="red"),  # type: ignore[call-arg]
+    "no length to snooze": lambda alarms: alarms.snooze("x"),
+    "nothing to skip": lambda alarms: alarms.skip("x"),
+    "no such chain": lambda alarms: alarms.cancel_chain("x"),
+    "a bad zone": lambda alarms: alarms.parse("tomorrow at 9am", timezone="Mars/Olympus"),
+    "no such inbox": lambda alarms: alarms.inbox(target="nowhere"),
+    "a report on nothing": lambda alarms: alarms.report("x@1", ReportRequest(outcome="completed")),
+    "a limit of none": lambda alarms: alarms.active(limit=0),
 }
 
 
 @pytest.mark.parametrize("what", REFUSED)
-async def test_what_is_refused_is_the_same_error(what: str, house: Visitor, clock: Wakeful) -> None:
+async def test_what_is_refused_is_the_same_error(what: str, house: Visitor, alarms: Wakeful) -> None:
     with pytest.raises(WakefulError) as here:
-        await REFUSED[what](house.clock)
+        await REFUSED[what](house.alarms)
     with pytest.raises(WakefulError) as there:
-        await REFUSED[what](clock)
+        await REFUSED[what](alarms)
     told = [(type(error), error.code, error.field, error.fix) for error in (here.value, there.value)]
     assert told[0] == told[1]
     if "It is now" not in str(here.value):
         assert str(here.value) == str(there.value)
 
 
-async def test_a_key_that_is_taken_and_a_version_that_is_old(clock: Wakeful) -> None:
-    first = await clock.set("in 1 hour", "x", key="k")
-    assert (await clock.set("in 1 hour", "x", key="k")).id == first.id
+async def test_a_key_that_is_taken_and_a_version_that_is_old(alarms: Wakeful) -> None:
+    first = await alarms.set("in 1 hour", "x", key="k")
+    assert (await alarms.set("in 1 hour", "x", key="k")).id == first.id
     with pytest.raises(wakeful.Conflict) as taken:
-        await clock.set("in 1 hour", "y", key="k")
+        await alarms.set("in 1 hour", "y", key="k")
     assert taken.value.field == "key"
-    await clock.update(first.id, label="l")
+    await alarms.update(first.id, label="l")
     with pytest.raises(wakeful.StaleVersion):
-        await clock.update(first.id, label="m", version=first.version)
+        await alarms.update(first.id, label="m", version=first.version)
 
 
-async def test_what_a_server_cannot_do_says_so(clock: Wakeful) -> None:
+async def test_what_a_server_cannot_do_says_so(alarms: Wakeful) -> None:
     with pytest.raises(InvalidRequest, match="records by itself"):
-        await clock.set("in 1 hour", "x", created_by="eve")
+        await alarms.set("in 1 hour", "x", created_by="eve")
     with pytest.raises(InvalidRequest, match="transaction"):
-        async with clock.within(object()):
+        async with alarms.within(object()):
             pass
     with pytest.raises(InvalidRequest, match="one owner"):
-        clock.for_owner("eve")
+        alarms.for_owner("eve")
     with pytest.raises(InvalidRequest, match="needs the database"):
-        await clock.service.purge(timedelta(days=1))
+        await alarms.service.purge(timedelta(days=1))
     with pytest.raises(InvalidRequest, match="needs the database"):
-        clock.asgi()
+        alarms.asgi()
     with pytest.raises(InvalidRequest, match="needs the database"):
-        await clock.metrics.anything  # type: ignore[attr-defined]
+        await alarms.metrics.anything  # type: ignore[attr-defined]
 
 
-async def test_a_wake_is_fetched_and_reported(house: Visitor, clock: Wakeful) -> None:
-    alarm = await clock.set(delay=0.01, wake_message="hello", payload={"page": 3}, label="l")
-    [taken] = await clock.inbox(wait=60)
+async def test_a_wake_is_fetched_and_reported(house: Visitor, alarms: Wakeful) -> None:
+    alarm = await alarms.set(delay=0.01, wake_message="hello", payload={"page": 3}, label="l")
+    [taken] = await alarms.inbox(wait=60)
     assert isinstance(taken.fire, Fire)
     assert (taken.alarm.id, taken.alarm.wake_message, taken.alarm.payload_json) == (alarm.id, "hello", '{"page":3}')
-    kept = await house.clock.fire_of(taken.fire.id)
+    kept = await house.alarms.fire_of(taken.fire.id)
     assert (taken.fire.report_by, taken.fire.attempts, taken.attempt) == (kept.report_by, 1, 1)
     assert taken.fire.delivered_at == kept.delivered_at
-    assert (await clock.completed(taken.fire.id)).status == "completed"
-    assert await clock.inbox() == []
+    assert (await alarms.completed(taken.fire.id)).status == "completed"
+    assert await alarms.inbox() == []
 
 
-async def test_watching_a_server_shows_what_its_own_clock_shows(house: Visitor, clock: Wakeful) -> None:
-    alarm = await clock.set(when="in 1 hour", wake_message="hello")
-    await clock.pause((await clock.set(when="in 1 hour", wake_message="later")).id, reason="lunch")
-    assert await clock.targets() == await house.clock.targets()
-    assert {"inbox", "ops"} <= {one.target for one in await clock.targets()}
-    seen, here = await clock.overview(), await house.clock.overview()
+async def test_watching_a_server_shows_what_its_own_clock_shows(house: Visitor, alarms: Wakeful) -> None:
+    alarm = await alarms.set(when="in 1 hour", wake_message="hello")
+    await alarms.pause((await alarms.set(when="in 1 hour", wake_message="later")).id, reason="lunch")
+    assert await alarms.targets() == await house.alarms.targets()
+    assert {"inbox", "ops"} <= {one.target for one in await alarms.targets()}
+    seen, here = await alarms.overview(), await house.alarms.overview()
     assert [one.id for one in seen.next] == [alarm.id]
     assert (seen.due, seen.in_flight, seen.ahead, seen.targets) == (here.due, here.in_flight, here.ahead, here.targets)
-    assert await clock.recent_events() == await house.clock.recent_events()
-    assert [event.what for event in await clock.recent_events(limit=2)] == ["created", "paused"]
-    assert [event.what for event in await clock.recent_events(alarm_id=alarm.id[:20])] == ["created"]
-    for asked in (clock, house.clock):
+    assert await alarms.recent_events() == await house.alarms.recent_events()
+    assert [event.what for event in await alarms.recent_events(limit=2)] == ["created", "paused"]
+    assert [event.what for event in await alarms.recent_events(alarm_id=alarm.id[:20])] == ["created"]
+    for asked in (alarms, house.alarms):
         with pytest.raises(NotFound):
             await asked.recent_events(alarm_id="nobody")
         with pytest.raises(InvalidRequest, match="events"):

@@ -37,13 +37,13 @@ def a_place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 class Desk:
     """Three targets of one process: `good` completes, `bad` raises, `later` takes the wake up and reports later."""
 
-    def __init__(self, clock: Wakeful) -> None:
+    def __init__(self, alarms: Wakeful) -> None:
         self.wakes: list[Wake] = []
-        self._clock = clock
+        self._clock = alarms
         self._arrived = asyncio.Semaphore(0)
-        clock.handler("good")(self.good)
-        clock.handler("bad")(self.bad)
-        clock.handler("later", reports=True)(self.later)
+        alarms.handler("good")(self.good)
+        alarms.handler("bad")(self.bad)
+        alarms.handler("later", reports=True)(self.later)
 
     async def good(self, wake: Wake) -> str:
         self._note(wake)

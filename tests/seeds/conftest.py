@@ -26,8 +26,8 @@ create table messages (
 """
 
 
-def sql_tasks_of(clock: wakeful.Wakeful) -> SqlTasks:
-    [feature] = clock.dispatcher._features
+def sql_tasks_of(alarms: wakeful.Wakeful) -> SqlTasks:
+    [feature] = alarms.dispatcher._features
     assert isinstance(feature, SqlTasks)
     return feature
 
@@ -58,8 +58,8 @@ class Gateway:
     async def connect(self) -> bool:
         """What `wakeful db scheduled-tasks` does, and then a process that serves."""
         await self.stop()
-        async with wakeful.open(self.db, clock=self.clock) as clock:
-            made = await store_of(clock).tasks.connect("scheduled_tasks")
+        async with wakeful.open(self.db, clock=self.clock) as alarms:
+            made = await store_of(alarms).tasks.connect("scheduled_tasks")
         await self.start()
         return made
 

@@ -21,13 +21,13 @@ GO_NAMES = {"ID", "Owner", "ChatJID", "Prompt", "Cron", "NextRun", "Status", "Cr
 
 @asynccontextmanager
 async def tools(
-    clock: Wakeful, owner: str = "ana", scopes: frozenset[str] = ALL, *, local: bool = True
+    alarms: Wakeful, owner: str = "ana", scopes: frozenset[str] = ALL, *, local: bool = True
 ) -> AsyncIterator[Agent]:
     async def principal(_: Any) -> Principal:
         return Principal(owner, scopes, local=local)
 
-    settings = replace(clock.settings, mcp_tasks=True)
-    async with Client(server(clock.service, settings, principal)) as client:
+    settings = replace(alarms.settings, mcp_tasks=True)
+    async with Client(server(alarms.service, settings, principal)) as client:
         yield Agent(client)
 
 

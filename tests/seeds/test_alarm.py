@@ -34,25 +34,25 @@ def time() -> ManualClock:
 
 
 @pytest.fixture
-async def clock(place: Place, time: ManualClock) -> AsyncIterator[Wakeful]:
+async def alarms(place: Place, time: ManualClock) -> AsyncIterator[Wakeful]:
     # Alarm gives up on silence; a new alarm of wakeful does not.
-    async with wakeful.open(**place, clock=time, on_silence="give_up") as clock:
-        yield clock
+    async with wakeful.open(**place, clock=time, on_silence="give_up") as alarms:
+        yield alarms
 
 
 @pytest.fixture
-def desk(clock: Wakeful) -> Desk:
-    return Desk(clock)
+def desk(alarms: Wakeful) -> Desk:
+    return Desk(alarms)
 
 
-async def test_what_is_to_come_does_not_hide_what_happened(clock: Wakeful, desk: Desk, time: ManualClock) -> None:
+async def test_what_is_to_come_does_not_hide_what_happened(alarms: Wakeful, desk: Desk, time: ManualClock) -> None:
     for n in range(5):
-        await clock.set(f"in {n + 1} days", "later", target="good")
+        await alarms.set(f"in {n + 1} days", "later", target="good")
     await time.advance(60)
-    await clock.set("in 1 minute", "now", target="good")
+    await alarms.set("in 1 minute", "now", target="good")
     await time.advance(60)
-    await clock.run_due()
-    assert await told(clock, limit=3) == ["now", "later", "later"]
+    await alarms.run_due()
+    assert await told(alarms, limit=3) == ["now", "later", "later"]
 
 
 @pytest.mark.parametrize("verb", FUNCTIONS.values(), ids=FUNCTIONS)
@@ -62,20 +62,20 @@ def test_every_function_has_its_verb_in_both_fronts(verb: str) -> None:
 
 
 def test_a_plain_script_has_all_of_it(tmp_path: Path) -> None:
-    with wakeful.open_sync(tmp_path / "alarm.db") as clock:
-        clock.handler("later", reports=True)(lambda wake: None)
-        clock.set("in 1 hour", "gone", created_by="1")
-        assert clock.reset() == 1
-        alarm = clock.set(delay=0.01, wake_message="now", target="later", max_failures=0)
-        while not clock.run_due():
+    with wakeful.open_sync(tmp_path / "alarm.db") as alarms:
+        alarms.handler("later", reports=True)(lambda wake: None)
+        alarms.set("in 1 hour", "gone", created_by="1")
+        assert alarms.reset() == 1
+        alarm = alarms.set(delay=0.01, wake_message="now", target="later", max_failures=0)
+        while not alarms.run_due():
             pass
-        [fire] = clock.fires(alarm.id)
-        assert clock.delivery_failed(fire.id, "no").result == "FAILED: no (after 1 attempts)"
-        assert [entry.id for entry in clock.failed()] == [fire.id]
-        assert [entry.created_by for entry in clock.history(status="cancelled")] == ["1"]
-        assert clock.pending() == []
-        assert clock.stats().total == 2
-        assert clock.parse("in 1 hour").kind == "once"
+        [fire] = alarms.fires(alarm.id)
+        assert alarms.delivery_failed(fire.id, "no").result == "FAILED: no (after 1 attempts)"
+        assert [entry.id for entry in alarms.failed()] == [fire.id]
+        assert [entry.created_by for entry in alarms.history(status="cancelled")] == ["1"]
+        assert alarms.pending() == []
+        assert alarms.stats().total == 2
+        assert alarms.parse("in 1 hour").kind == "once"
 
 
 # set_timer
@@ -83,11 +83,11 @@ def test_a_plain_script_has_all_of_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seconds", [60, 60.0, 0.25])
 @pytest.mark.parametrize("name", ["when", "at"])
-async def test_a_unix_timestamp_says_when(clock: Wakeful, name: str, seconds: float) -> None:
+async def test_a_unix_timestamp_says_when(alarms: Wakeful, name: str, seconds: float) -> None:
     given: dict[str, Any] = {name: UNIX + seconds}
-    alarm = await clock.set(**given, wake_message="Call client")
+    alarm = await alarms.set(**given, wake_message="Call client")
     assert (alarm.kind, alarm.next_fire_at) == ("once", NEW_YEAR + timedelta(seconds=seconds))
-    assert (await clock.get(alarm.id)).next_fire_at == alarm.next_fire_at
+    assert (await alarms.get(alarm.id)).next_fire_at == alarm.next_fire_at
 
 
 @pytest.mark.parametrize(
@@ -107,209 +107,211 @@ async def test_a_unix_timestamp_says_when(clock: Wakeful, name: str, seconds: fl
     ids=str,
 )
 async def test_a_number_that_is_no_moment_ahead_is_refused(tmp_path: Path, given: dict[str, Any]) -> None:
-    async with wakeful.open(tmp_path / "alarm.db", clock=ManualClock()) as clock:
+    async with wakeful.open(tmp_path / "alarm.db", clock=ManualClock()) as alarms:
         with pytest.raises(wakeful.InvalidRequest) as raised:
-            await clock.set(**given, wake_message="never")
+            await alarms.set(**given, wake_message="never")
         assert raised.value.field in ("when", "at")
-        assert await clock.find() == []
+        assert await alarms.find() == []
 
 
-async def test_an_edit_takes_unix_seconds_too(clock: Wakeful) -> None:
-    alarm = await clock.set("in 1 hour", "Call client")
-    assert (await clock.update(alarm.id, when=UNIX + 60)).alarm.next_fire_at == NEW_YEAR + timedelta(seconds=60)
-    assert (await clock.update(alarm.id, at=UNIX + 90)).alarm.next_fire_at == NEW_YEAR + timedelta(seconds=90)
+async def test_an_edit_takes_unix_seconds_too(alarms: Wakeful) -> None:
+    alarm = await alarms.set("in 1 hour", "Call client")
+    assert (await alarms.update(alarm.id, when=UNIX + 60)).alarm.next_fire_at == NEW_YEAR + timedelta(seconds=60)
+    assert (await alarms.update(alarm.id, at=UNIX + 90)).alarm.next_fire_at == NEW_YEAR + timedelta(seconds=90)
 
 
 async def test_who_set_it_and_through_what_is_kept_shown_and_delivered(
-    clock: Wakeful, desk: Desk, time: ManualClock
+    alarms: Wakeful, desk: Desk, time: ManualClock
 ) -> None:
-    alarm = await clock.set("in 1 minute", "go", target="good", created_by="1", created_via="web")
-    kept = await clock.get(alarm.id)
+    alarm = await alarms.set("in 1 minute", "go", target="good", created_by="1", created_via="web")
+    kept = await alarms.get(alarm.id)
     assert (kept.created_by, kept.created_via) == ("1", "web")
-    [entry] = await clock.history(status="pending")
+    [entry] = await alarms.history(status="pending")
     assert (entry.created_by, entry.created_via, entry.max_failures) == ("1", "web", 5)
     await time.advance(60)
-    await clock.run_due()
-    [entry] = await clock.history(status="completed")
+    await alarms.run_due()
+    [entry] = await alarms.history(status="completed")
     assert (entry.created_by, entry.created_via, entry.max_failures) == ("1", "web", 5)
     [wake] = desk.wakes
     assert (wake.content.created_by, wake.content.created_via) == ("1", "web")
-    assert (await clock.set("in 1 minute", "go")).created_via == "python"
+    assert (await alarms.set("in 1 minute", "go")).created_via == "python"
 
 
-async def test_alarms_of_one_millisecond_have_ids_of_their_own_that_sort_as_they_were_made(clock: Wakeful) -> None:
-    made = [await clock.set("in 1 hour", str(number)) for number in range(20)]
+async def test_alarms_of_one_millisecond_have_ids_of_their_own_that_sort_as_they_were_made(alarms: Wakeful) -> None:
+    made = [await alarms.set("in 1 hour", str(number)) for number in range(20)]
     assert len({alarm.created_at for alarm in made}) == 1
     ids = [alarm.id for alarm in made]
     assert sorted(set(ids)) == ids
-    assert [alarm.id for alarm in await clock.find()] == ids[::-1]
+    assert [alarm.id for alarm in await alarms.find()] == ids[::-1]
 
 
 async def test_an_alarm_set_for_sooner_fires_first_and_a_cancelled_one_lets_the_next_through(
-    clock: Wakeful, desk: Desk, time: ManualClock
+    alarms: Wakeful, desk: Desk, time: ManualClock
 ) -> None:
-    await clock.set("in 2 hours", "late", target="good")
-    gone = await clock.set("in 1 minute", "gone", target="good")
-    await clock.set("in 1 hour", "soon", target="good")
-    assert (await clock.cancel(gone.id)).alarm.status == "cancelled"
+    await alarms.set("in 2 hours", "late", target="good")
+    gone = await alarms.set("in 1 minute", "gone", target="good")
+    await alarms.set("in 1 hour", "soon", target="good")
+    assert (await alarms.cancel(gone.id)).alarm.status == "cancelled"
     for _ in range(2):
         await time.advance(timedelta(minutes=59))
-        assert await clock.run_due() == 0
+        assert await alarms.run_due() == 0
         await time.advance(60)
-        assert await clock.run_due() == 1
+        assert await alarms.run_due() == 1
     assert [(wake.message, wake.late_ms) for wake in desk.wakes] == [("soon", 0), ("late", 0)]
 
 
-async def test_names_and_payloads_are_data_and_never_become_code(clock: Wakeful, desk: Desk, time: ManualClock) -> None:
+async def test_names_and_payloads_are_data_and_never_become_code(
+    alarms: Wakeful, desk: Desk, time: ManualClock
+) -> None:
     for name in ("Elixir.Pushover", "builtins.print", "os:system", "wakeful.python.client.Wakeful"):
         with pytest.raises(wakeful.UnknownTarget):
-            await clock.set("in 1 minute", "go", target=name)
+            await alarms.set("in 1 minute", "go", target=name)
     payload = {"__class__": "os.system", "$type": "builtins.eval", "args": ["1/0"], "py/object": "posix.kill"}
-    await clock.set("in 1 minute", "go", target="good", payload=payload)
+    await alarms.set("in 1 minute", "go", target="good", payload=payload)
     await time.advance(60)
-    await clock.run_due()
+    await alarms.run_due()
     assert [wake.payload for wake in desk.wakes] == [payload]
 
 
 # cancel, reset
 
 
-async def test_a_cancelled_alarm_is_marked_and_stays(clock: Wakeful, time: ManualClock) -> None:
-    alarm = await clock.set("in 1 hour", "go")
+async def test_a_cancelled_alarm_is_marked_and_stays(alarms: Wakeful, time: ManualClock) -> None:
+    alarm = await alarms.set("in 1 hour", "go")
     await time.advance(5)
-    await clock.cancel(alarm.id)
-    kept = await clock.get(alarm.id)
+    await alarms.cancel(alarm.id)
+    kept = await alarms.get(alarm.id)
     assert (kept.status, kept.cancelled_at) == ("cancelled", NEW_YEAR + timedelta(seconds=5))
-    [entry] = await clock.history(status="cancelled")
+    [entry] = await alarms.history(status="cancelled")
     assert (entry.id, entry.cancelled_at) == (alarm.id, kept.cancelled_at)
     await time.advance(7200)
-    assert await clock.run_due() == 0
+    assert await alarms.run_due() == 0
 
 
 async def test_what_is_not_there_cannot_be_cancelled_and_what_has_fired_stays_fired(
-    clock: Wakeful, desk: Desk, time: ManualClock
+    alarms: Wakeful, desk: Desk, time: ManualClock
 ) -> None:
     for id in ("nobody", "01900000-0000-7000-8000-000000000001"):
         with pytest.raises(wakeful.NotFound):
-            await clock.cancel(id)
-    alarm = await clock.set("in 1 minute", "go", target="good")
+            await alarms.cancel(id)
+    alarm = await alarms.set("in 1 minute", "go", target="good")
     await time.advance(60)
-    await clock.run_due()
-    assert (await clock.cancel(alarm.id)).alarm.status == "fired"
-    assert (await clock.get(alarm.id)).cancelled_at is None
+    await alarms.run_due()
+    assert (await alarms.cancel(alarm.id)).alarm.status == "fired"
+    assert (await alarms.get(alarm.id)).cancelled_at is None
 
 
 async def test_reset_cancels_all_that_is_pending_of_one_owner_and_deletes_nothing(
-    clock: Wakeful, desk: Desk, time: ManualClock
+    alarms: Wakeful, desk: Desk, time: ManualClock
 ) -> None:
-    failing = await clock.set("in 1 minute", "is being retried", target="bad")
-    done = await clock.set("in 1 minute", "is done", target="good")
+    failing = await alarms.set("in 1 minute", "is being retried", target="bad")
+    done = await alarms.set("in 1 minute", "is done", target="good")
     await time.advance(60)
-    await clock.run_due()
-    waiting = await clock.set("in 1 hour", "waits")
-    paused = await clock.set("every day at 9am", "is paused")
-    await clock.pause(paused.id)
-    other = await clock.for_owner("eve").set("in 1 hour", "another's")
-    assert await clock.reset() == 3
+    await alarms.run_due()
+    waiting = await alarms.set("in 1 hour", "waits")
+    paused = await alarms.set("every day at 9am", "is paused")
+    await alarms.pause(paused.id)
+    other = await alarms.for_owner("eve").set("in 1 hour", "another's")
+    assert await alarms.reset() == 3
     pending = {failing.id, waiting.id, paused.id}
-    assert {entry.alarm_id for entry in await clock.history(status="cancelled")} == pending
+    assert {entry.alarm_id for entry in await alarms.history(status="cancelled")} == pending
     for id in pending:
-        assert (await clock.get(id)).cancelled_at == time.now()
-    assert (await clock.get(done.id)).status == "fired"
-    assert (await store_of(clock).get(other.id)) == other
+        assert (await alarms.get(id)).cancelled_at == time.now()
+    assert (await alarms.get(done.id)).status == "fired"
+    assert (await store_of(alarms).get(other.id)) == other
     await time.advance(timedelta(days=2))
-    assert await clock.run_due() == 1, "the other owner's"
+    assert await alarms.run_due() == 1, "the other owner's"
 
 
 # list_ids
 
 
 async def test_what_is_pending_is_told_soonest_first_with_its_way_from_creation(
-    clock: Wakeful, desk: Desk, time: ManualClock
+    alarms: Wakeful, desk: Desk, time: ManualClock
 ) -> None:
-    fired = await clock.set("in 1 minute", "fired", target="good")
-    late = await clock.set("in 2 hours", "late")
+    fired = await alarms.set("in 1 minute", "fired", target="good")
+    late = await alarms.set("in 2 hours", "late")
     await time.advance(60)
-    await clock.run_due()
-    soon = await clock.set("in 1 hour", "soon")
-    gone, held = await clock.set("in 1 hour", "gone"), await clock.set("in 1 hour", "held")
-    await clock.cancel(gone.id)
-    await clock.pause(held.id)
-    await clock.for_owner("eve").set("in 1 hour", "another's")
-    assert await clock.pending() == [
+    await alarms.run_due()
+    soon = await alarms.set("in 1 hour", "soon")
+    gone, held = await alarms.set("in 1 hour", "gone"), await alarms.set("in 1 hour", "held")
+    await alarms.cancel(gone.id)
+    await alarms.pause(held.id)
+    await alarms.for_owner("eve").set("in 1 hour", "another's")
+    assert await alarms.pending() == [
         (soon.id, soon.next_fire_at, timedelta(hours=1)),
         (late.id, late.next_fire_at, timedelta(hours=2)),
     ]
-    assert [id for id, due, offset in await clock.pending(limit=1)] == [soon.id]
-    assert fired.id not in {one.id for one in await clock.pending()}
-    assert (await clock.stats()).pending == 2
+    assert [id for id, due, offset in await alarms.pending(limit=1)] == [soon.id]
+    assert fired.id not in {one.id for one in await alarms.pending()}
+    assert (await alarms.stats()).pending == 2
     with pytest.raises(wakeful.InvalidRequest):
-        await clock.pending(limit=0)
+        await alarms.pending(limit=0)
 
 
-async def test_all_that_is_pending_is_told_however_many(clock: Wakeful) -> None:
-    await clock.create_many([wakeful.CreateRequest(wake_message="go", delay_seconds=n) for n in range(1, 700)])
-    assert [offset for _, _, offset in await clock.pending()] == [timedelta(seconds=n) for n in range(1, 700)]
+async def test_all_that_is_pending_is_told_however_many(alarms: Wakeful) -> None:
+    await alarms.create_many([wakeful.CreateRequest(wake_message="go", delay_seconds=n) for n in range(1, 700)])
+    assert [offset for _, _, offset in await alarms.pending()] == [timedelta(seconds=n) for n in range(1, 700)]
 
 
 # history, stats, failed
 
 
-async def told(clock: Wakeful, **given: Any) -> list[str]:
-    return [entry.message for entry in await clock.history(**given)]
+async def told(alarms: Wakeful, **given: Any) -> list[str]:
+    return [entry.message for entry in await alarms.history(**given)]
 
 
 async def test_history_is_filtered_by_status_target_and_time_newest_first(
-    clock: Wakeful, desk: Desk, time: ManualClock
+    alarms: Wakeful, desk: Desk, time: ManualClock
 ) -> None:
     async def deliver() -> None:
         await time.advance(60)
-        await clock.run_due()
+        await alarms.run_due()
 
     for message, target in (("completed", "good"), ("fired", "later"), ("retried", "bad")):
-        await clock.set("in 1 minute", message, target=target)
+        await alarms.set("in 1 minute", message, target=target)
         await deliver()
     noon = time.now()
-    await clock.set("in 1 minute", "failed", target="bad", max_failures=0)
+    await alarms.set("in 1 minute", "failed", target="bad", max_failures=0)
     await deliver()
-    gone = await clock.set("in 1 hour", "cancelled", target="good")
-    await clock.cancel(gone.id)
-    await clock.set("in 2 hours", "pending", target="good")
-    assert await told(clock, status="completed") == ["completed"]
-    assert await told(clock, status="fired") == ["retried", "fired"]
-    assert await told(clock, status="failed") == ["failed"]
-    assert await told(clock, status="cancelled") == ["cancelled"]
-    assert await told(clock, status="pending") == ["pending"]
-    assert await told(clock, target="good") == ["pending", "cancelled", "completed"]
-    assert await told(clock, status="failed", target="good") == []
+    gone = await alarms.set("in 1 hour", "cancelled", target="good")
+    await alarms.cancel(gone.id)
+    await alarms.set("in 2 hours", "pending", target="good")
+    assert await told(alarms, status="completed") == ["completed"]
+    assert await told(alarms, status="fired") == ["retried", "fired"]
+    assert await told(alarms, status="failed") == ["failed"]
+    assert await told(alarms, status="cancelled") == ["cancelled"]
+    assert await told(alarms, status="pending") == ["pending"]
+    assert await told(alarms, target="good") == ["pending", "cancelled", "completed"]
+    assert await told(alarms, status="failed", target="good") == []
     everything = ["pending", "cancelled", "failed", "retried", "fired", "completed"]
-    assert sorted(await told(clock)) == sorted(everything)
-    assert (await told(clock))[:2] == ["pending", "cancelled"]
+    assert sorted(await told(alarms)) == sorted(everything)
+    assert (await told(alarms))[:2] == ["pending", "cancelled"]
     for since in (noon + timedelta(seconds=1), noon.timestamp() + 1):
-        assert await told(clock, since=since) == ["pending", "cancelled", "failed"]
-    assert await told(clock, since=noon + timedelta(days=1)) == []
-    assert await told(clock, limit=1) == ["pending"]
+        assert await told(alarms, since=since) == ["pending", "cancelled", "failed"]
+    assert await told(alarms, since=noon + timedelta(days=1)) == []
+    assert await told(alarms, limit=1) == ["pending"]
 
 
 async def test_an_alarm_that_waits_for_its_retry_stands_in_history_once_and_takes_nobodys_place(
-    clock: Wakeful, desk: Desk, time: ManualClock
+    alarms: Wakeful, desk: Desk, time: ManualClock
 ) -> None:
-    waits = [await clock.set("in 1 day", f"waits {number}", target="good") for number in range(3)]
+    waits = [await alarms.set("in 1 day", f"waits {number}", target="good") for number in range(3)]
     for number in range(4):
-        await clock.set("in 1 minute", f"retried {number}", target="bad")
-    await clock.set(cron="* * * * *", wake_message="series", target="bad", policy={"backoff_base": 5})
+        await alarms.set("in 1 minute", f"retried {number}", target="bad")
+    await alarms.set(cron="* * * * *", wake_message="series", target="bad", policy={"backoff_base": 5})
     await time.advance(60)
-    await clock.run_due()
-    entries = await clock.history()
+    await alarms.run_due()
+    entries = await alarms.history()
     assert len(entries) == 8
-    retrying = {fire.alarm_id: "retrying" for fire in await clock.fires(status="retrying")}
+    retrying = {fire.alarm_id: "retrying" for fire in await alarms.fires(status="retrying")}
     assert {entry.alarm_id: entry.status for entry in entries} == retrying | {alarm.id: "pending" for alarm in waits}
     # A page of two is full although the newest alarms stand elsewhere in the list.
-    assert await told(clock, status="pending", limit=2) == ["waits 2", "waits 1"]
+    assert await told(alarms, status="pending", limit=2) == ["waits 2", "waits 1"]
     # Sent elsewhere, it waits there: its fire stands under the target it failed at.
-    await clock.update(next(entry.alarm_id for entry in entries if entry.message == "retried 0"), target="good")
-    assert "retried 0" in await told(clock, target="good")
-    assert len(waits) == len(await told(clock, status="pending"))
+    await alarms.update(next(entry.alarm_id for entry in entries if entry.message == "retried 0"), target="good")
+    assert "retried 0" in await told(alarms, target="good")
+    assert len(waits) == len(await told(alarms, status="pending"))
 
 
 class Counted:
@@ -325,12 +327,12 @@ class Counted:
 
 
 @pytest.mark.parametrize("most", [0, 4_000_000])
-async def test_history_is_read_in_bulk(most: int, clock: Wakeful, desk: Desk, time: ManualClock) -> None:
+async def test_history_is_read_in_bulk(most: int, alarms: Wakeful, desk: Desk, time: ManualClock) -> None:
     for number in range(60):
-        await clock.set("in 1 minute", f"{number}", target="bad")
+        await alarms.set("in 1 minute", f"{number}", target="bad")
     await time.advance(60)
-    await clock.run_due()
-    store = Counted(store_of(clock))
+    await alarms.run_due()
+    store = Counted(store_of(alarms))
     entries = await History(cast(Store, store), most=most).entries(
         owner="local", status="", target="", since=None, limit=500
     )
@@ -350,48 +352,48 @@ async def test_history_is_read_in_bulk(most: int, clock: Wakeful, desk: Desk, ti
     ids=str,
 )
 async def test_a_filter_that_cannot_be_is_refused(tmp_path: Path, given: dict[str, Any], field: str) -> None:
-    async with wakeful.open(tmp_path / "alarm.db") as clock:
+    async with wakeful.open(tmp_path / "alarm.db") as alarms:
         with pytest.raises(wakeful.InvalidRequest) as raised:
-            await clock.history(**given)
+            await alarms.history(**given)
         assert raised.value.field == field
 
 
 async def test_history_tells_the_latest_50_and_failures_the_latest_20_unless_asked_for_more(
-    clock: Wakeful, desk: Desk, time: ManualClock
+    alarms: Wakeful, desk: Desk, time: ManualClock
 ) -> None:
     for number in range(60):
-        await clock.set(delay=1 + number, wake_message=str(number), target="bad", max_failures=0)
+        await alarms.set(delay=1 + number, wake_message=str(number), target="bad", max_failures=0)
     await time.advance(60)
-    await clock.run_due()
+    await alarms.run_due()
     latest = [str(number) for number in reversed(range(60))]
-    assert await told(clock) == latest[:50]
-    assert await told(clock, limit=55) == latest[:55]
-    assert [entry.message for entry in await clock.failed()] == latest[:20]
-    assert [entry.message for entry in await clock.failed(limit=5)] == latest[:5]
+    assert await told(alarms) == latest[:50]
+    assert await told(alarms, limit=55) == latest[:55]
+    assert [entry.message for entry in await alarms.failed()] == latest[:20]
+    assert [entry.message for entry in await alarms.failed(limit=5)] == latest[:5]
 
 
-async def test_every_count_counts_what_its_name_says(clock: Wakeful, desk: Desk, time: ManualClock) -> None:
-    nothing = await clock.stats()
+async def test_every_count_counts_what_its_name_says(alarms: Wakeful, desk: Desk, time: ManualClock) -> None:
+    nothing = await alarms.stats()
     assert (nothing.total, nothing.avg_duration_ms) == (0, None)
-    silent = await clock.set("in 1 minute", "times out", target="later")
+    silent = await alarms.set("in 1 minute", "times out", target="later")
     await time.advance(60)
-    await clock.run_due()
+    await alarms.run_due()
     for message, target in (("quick", "later"), ("slow", "later"), ("fails", "bad"), ("is on its way", "later")):
-        await clock.set("in 5 minutes", message, target=target, max_failures=0)
+        await alarms.set("in 5 minutes", message, target=target, max_failures=0)
     await time.advance(300)
-    await clock.run_due()
+    await alarms.run_due()
     quick, slow = (wake.fire_id for wake in desk.wakes if wake.message in ("quick", "slow"))
     for fire_id, seconds in ((quick, 1), (slow, 2)):
         await time.advance(seconds)
-        await clock.completed(fire_id, "ok")
-    await clock.set("in 1 hour", "waits")
-    await clock.cancel((await clock.set("in 1 hour", "is cancelled")).id)
-    stats = await clock.stats()
+        await alarms.completed(fire_id, "ok")
+    await alarms.set("in 1 hour", "waits")
+    await alarms.cancel((await alarms.set("in 1 hour", "is cancelled")).id)
+    stats = await alarms.stats()
     assert (stats.total, stats.pending, stats.cancelled) == (7, 1, 1)
     assert (stats.fired, stats.completed, stats.failed, stats.timeout_unknown) == (1, 2, 1, 1)
     assert stats.avg_duration_ms == 2000, "one second, and three"
-    assert [entry.alarm_id for entry in await clock.history(status="timed_out")] == [silent.id]
-    assert {entry.message for entry in await clock.failed()} == {"times out", "fails"}
+    assert [entry.alarm_id for entry in await alarms.history(status="timed_out")] == [silent.id]
+    assert {entry.message for entry in await alarms.failed()} == {"times out", "fails"}
 
 
 # parse_timestamp
@@ -414,26 +416,26 @@ def test_every_phrase_on_alarms_page_is_understood(phrase: str, moment: datetime
 
 async def test_a_phrase_is_understood_without_setting_anything(place: Place) -> None:
     sunday = ManualClock(datetime(2026, 11, 15, 8, tzinfo=UTC))
-    async with wakeful.open(**place, clock=sunday, timezone="Europe/Berlin") as clock:
-        here = await clock.parse("next friday at 3pm")
+    async with wakeful.open(**place, clock=sunday, timezone="Europe/Berlin") as alarms:
+        here = await alarms.parse("next friday at 3pm")
         assert here.fire_at == datetime(2026, 11, 20, 14, tzinfo=UTC)
-        there = await clock.parse("next friday at 3pm", timezone="America/New_York")
+        there = await alarms.parse("next friday at 3pm", timezone="America/New_York")
         assert there.fire_at == datetime(2026, 11, 20, 20, tzinfo=UTC)
         for phrase in ("", "whenever", "yesterday at 5pm"):
             with pytest.raises(wakeful.InvalidSchedule):
-                await clock.parse(phrase)
+                await alarms.parse(phrase)
         with pytest.raises(wakeful.InvalidSchedule) as raised:
-            await clock.parse("tomorrow at 9am", timezone="Mars/Base")
+            await alarms.parse("tomorrow at 9am", timezone="Mars/Base")
         assert raised.value.field == "timezone"
-        assert await clock.find() == []
+        assert await alarms.find() == []
 
 
 async def test_the_zone_of_the_machine_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     tzset()
     try:
-        async with wakeful.open(tmp_path / "alarm.db", clock=ManualClock()) as clock:
-            understood = await clock.parse("tomorrow at 9am")
+        async with wakeful.open(tmp_path / "alarm.db", clock=ManualClock()) as alarms:
+            understood = await alarms.parse("tomorrow at 9am")
     finally:
         monkeypatch.undo()
         tzset()

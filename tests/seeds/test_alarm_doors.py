@@ -58,7 +58,7 @@ async def visit(place: Place) -> AsyncIterator[Visitor]:
 
 @pytest.fixture
 def desk(visit: Visitor) -> Desk:
-    return Desk(visit.clock)
+    return Desk(visit.alarms)
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ async def call(visit: Visitor) -> AsyncIterator[Caller]:
 
 
 async def test_list_tells_id_moment_and_the_way_from_creation_soonest_first(visit: Visitor, call: Caller) -> None:
-    late = await visit.clock.set("in 2 hours", "late")
+    late = await visit.alarms.set("in 2 hours", "late")
     at = int(late.next_fire_at.timestamp()) - 1800
-    soon = await visit.clock.set(at, "soon")
+    soon = await visit.alarms.set(at, "soon")
     told = [(one["id"], one["set_at"], one["time_offset"]) for one in await call("list")]
     assert told == [
         (soon.id, at, math.ceil((soon.next_fire_at - soon.created_at).total_seconds())),
@@ -81,7 +81,9 @@ async def test_list_tells_id_moment_and_the_way_from_creation_soonest_first(visi
 
 
 async def test_every_number_that_the_page_has_as_an_integer_is_one(visit: Visitor, desk: Desk, call: Caller) -> None:
-    alarm = await visit.clock.set(delay=0.01, wake_message="a", target="good", policy={"backoff_base": 5, "grace": 0.5})
+    alarm = await visit.alarms.set(
+        delay=0.01, wake_message="a", target="good", policy={"backoff_base": 5, "grace": 0.5}
+    )
     await desk.settled(1)
     stats, [entry] = await call("stats"), await call("history", status="completed")
     shown = await call("get", id=alarm.id)
@@ -98,9 +100,9 @@ async def test_every_number_that_the_page_has_as_an_integer_is_one(visit: Visito
 
 
 async def test_the_outcome_stands_in_what_get_history_and_failed_tell(visit: Visitor, desk: Desk, call: Caller) -> None:
-    retried = await visit.clock.set(delay=0.01, wake_message="a", target="bad", max_failures=3, created_by="1")
-    failed = await visit.clock.set(delay=0.01, wake_message="b", target="bad", max_failures=0, created_via="web")
-    done = await visit.clock.set(delay=0.01, wake_message="c", target="good")
+    retried = await visit.alarms.set(delay=0.01, wake_message="a", target="bad", max_failures=3, created_by="1")
+    failed = await visit.alarms.set(delay=0.01, wake_message="b", target="bad", max_failures=0, created_via="web")
+    done = await visit.alarms.set(delay=0.01, wake_message="c", target="good")
     await desk.settled(3)
     [fire] = (await call("get", id=retried.id))["fires"]
     assert fire["result"] == "RETRY: ConnectionError: HTTP 503 (attempt 1/3)"
@@ -117,12 +119,12 @@ async def test_the_outcome_stands_in_what_get_history_and_failed_tell(visit: Vis
 
 async def test_get_tells_the_latest_five_fires_of_a_series(place: Place) -> None:
     time = ManualClock()
-    async with wakeful.open(**place, clock=time) as clock:
-        Desk(clock)
-        alarm = await clock.set("every hour", "tick", target="good")
+    async with wakeful.open(**place, clock=time) as alarms:
+        Desk(alarms)
+        alarm = await alarms.set("every hour", "tick", target="good")
         for _ in range(6):
             await time.advance(timedelta(hours=1))
-            await clock.run_due()
+            await alarms.run_due()
         sixth = alarm.next_fire_at + timedelta(hours=5)
     async with serving(**place) as visit, visit._session.ws_connect(f"{visit.url}/v1/ws") as ws:
         told = [
@@ -132,8 +134,8 @@ async def test_get_tells_the_latest_five_fires_of_a_series(place: Place) -> None
 
 
 async def test_stats_has_every_key_of_alarm(visit: Visitor, desk: Desk, call: Caller) -> None:
-    await visit.clock.set(delay=0.01, wake_message="done", target="good")
-    await visit.clock.set("in 1 hour", "waits")
+    await visit.alarms.set(delay=0.01, wake_message="done", target="good")
+    await visit.alarms.set("in 1 hour", "waits")
     await desk.settled(1)
     stats = await call("stats")
     assert set(KEYS) <= set(stats)
@@ -143,7 +145,7 @@ async def test_stats_has_every_key_of_alarm(visit: Visitor, desk: Desk, call: Ca
 async def test_a_running_server_sweeps_by_itself_and_tells_it(visit: Visitor, desk: Desk, call: Caller) -> None:
     await call("subscribe", events=["timed_out"])
     policy: PolicyKeywords = {"report_within": 0.1, "on_silence": "give_up"}  # as Alarm does
-    alarm = await visit.clock.set(delay=0.01, wake_message="go", target="later", policy=policy)
+    alarm = await visit.alarms.set(delay=0.01, wake_message="go", target="later", policy=policy)
     told = await call.heard()
     assert (told["method"], told["params"]["fire_id"]) == ("event", alarm.fire_id)
     assert [entry["result"] for entry in await call("failed")] == ["timeout_unknown"]
@@ -156,7 +158,7 @@ async def test_a_running_server_wakes_again_before_silence_is_a_timeout(
 ) -> None:
     await call("subscribe", events=["timed_out"])
     policy: PolicyKeywords = {"report_within": 0.1, "backoff_base": 0.1}
-    alarm = await visit.clock.set(delay=0.01, wake_message="go", target="later", max_failures=1, policy=policy)
+    alarm = await visit.alarms.set(delay=0.01, wake_message="go", target="later", max_failures=1, policy=policy)
     told = await call.heard()
     assert told["params"]["fire_id"] == alarm.fire_id
     assert [wake.fire_id for wake in desk.wakes] == [alarm.fire_id, alarm.fire_id]
@@ -165,12 +167,12 @@ async def test_a_running_server_wakes_again_before_silence_is_a_timeout(
 
 def test_the_command_line_and_its_json_show_the_result(tmp_path: Path) -> None:
     db = str(tmp_path / "alarm.db")
-    with wakeful.open_sync(db) as clock:
-        clock.handler("bad")(_raises)
+    with wakeful.open_sync(db) as alarms:
+        alarms.handler("bad")(_raises)
         for retries in (0, 2):
-            clock.set(delay=0.01, wake_message="go", target="bad", max_failures=retries, created_by="1")
-        while sum(fire.status in ("failed", "retrying") for fire in clock.fires()) < 2:
-            clock.run_due()
+            alarms.set(delay=0.01, wake_message="go", target="bad", max_failures=retries, created_by="1")
+        while sum(fire.status in ("failed", "retrying") for fire in alarms.fires()) < 2:
+            alarms.run_due()
     told = {"RETRY: ValueError: no milk (attempt 1/2)", "FAILED: ValueError: no milk (after 1 attempts)"}
     lines = _asked("history", "--status", "fired", "--db", db) + _asked("failed", "--db", db)
     assert {line.split("\t")[-1] for line in lines} == told

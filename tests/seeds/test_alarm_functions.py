@@ -56,8 +56,8 @@ def passes(alarm: Alarm, time: ManualClock) -> Passes:
     """Time passes, and what is due is delivered; how many that was."""
 
     def passes(seconds: float) -> int:
-        alarm.clock.wait(time.advance(seconds))
-        return alarm.clock.run_due()
+        alarm.alarms.wait(time.advance(seconds))
+        return alarm.alarms.run_due()
 
     return passes
 

@@ -81,10 +81,10 @@ def test_stats_and_history_tell_the_same_as_alarm_did(file: AlarmsFile, here: He
     bring()
 
     async def ask() -> tuple[Stats, dict[str, list[str]]]:
-        async with opened(here) as clock:
+        async with opened(here) as alarms:
             words: tuple[HistoryStatus, ...] = ("pending", "fired", "completed", "failed", "timed_out", "cancelled")
-            return await clock.stats(), {
-                word: [entry.result for entry in await clock.history(status=word)] for word in words
+            return await alarms.stats(), {
+                word: [entry.result for entry in await alarms.history(status=word)] for word in words
             }
 
     ours, history = asyncio.run(ask())
@@ -113,22 +113,22 @@ def test_overdue_ones_fire_at_once_and_once_and_a_retry_goes_on(file: AlarmsFile
 
     async def serve() -> None:
         time = ManualClock(at(NOW + 60))
-        async with opened(here, clock=time) as clock:
+        async with opened(here, clock=time) as alarms:
 
-            @clock.handler("Pushover")
+            @alarms.handler("Pushover")
             async def pushover(wake: wakeful.Wake) -> str:
                 wakes.append(wake)
                 if wake.attempt == 3:
                     raise ConnectionError("HTTP 503")
                 return "sent"
 
-            await clock.run_due()
+            await alarms.run_due()
             assert len(wakes) == 2
             await time.advance(timedelta(seconds=27))
-            await clock.run_due()
+            await alarms.run_due()
             assert len(wakes) == 2, "7 s, doubled for each of two failures, is 28 s"
             await time.advance(timedelta(seconds=5))
-            await clock.run_due()
+            await alarms.run_due()
 
     asyncio.run(serve())
     alarms, kept = by_row(here), fires(here)
@@ -147,8 +147,8 @@ def test_what_had_fired_can_still_be_reported_on(file: AlarmsFile, here: Here, b
     [alarm] = here.alarms().values()
 
     async def report() -> None:
-        async with opened(here) as clock:
-            await clock.completed(f"{alarm.id}@{(NOW - 20) * 1000}", "ok")
+        async with opened(here) as alarms:
+            await alarms.completed(f"{alarm.id}@{(NOW - 20) * 1000}", "ok")
 
     asyncio.run(report())
     assert [fire.status for fire in fires(here).values()] == ["completed"]

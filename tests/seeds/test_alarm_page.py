@@ -44,15 +44,15 @@ class Reader:
         self.compared = 0
 
     async def open(self) -> None:
-        self.names["clock"] = wakeful.open(**self._place, clock=self.time, timezone="Europe/Berlin")
-        await self.names["clock"].__aenter__()
+        self.names["alarms"] = wakeful.open(**self._place, clock=self.time, timezone="Europe/Berlin")
+        await self.names["alarms"].__aenter__()
 
     async def close(self) -> None:
-        await self.names["clock"].close()
+        await self.names["alarms"].close()
 
     async def passes(self, span: str) -> None:
         await self.time.advance(duration(span))
-        await self.names["clock"].run_due()
+        await self.names["alarms"].run_due()
 
     async def types(self, code: str) -> None:
         for statement, expected in statements(code):
@@ -136,10 +136,10 @@ async def test_the_example_of_the_websocket_gets_every_answer(place: Place) -> N
     ]
     assert SERVER in example
     async with serving(**place) as visit:
-        desk = Desk(visit.clock)
-        visit.clock.handler("pushover")(desk.good)
-        await visit.clock.set("in 1 hour", "Call client", target="pushover")
-        await visit.clock.set(delay=0.01, wake_message="Break time", target="pushover")
+        desk = Desk(visit.alarms)
+        visit.alarms.handler("pushover")(desk.good)
+        await visit.alarms.set("in 1 hour", "Call client", target="pushover")
+        await visit.alarms.set(delay=0.01, wake_message="Break time", target="pushover")
         await desk.settled(1)
         reader = Reader(place)
         await reader.types(example.replace(SERVER, visit.url))
@@ -162,14 +162,14 @@ def test_a_program_prints_what_it_says(program: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["run", "handler", "fires", "why", "update", *FUNCTIONS.values()])
 def test_every_verb_of_alarm_is_shown_in_an_example(verb: str) -> None:
-    assert any(f"clock.{verb}(" in (step["code"] or "") for step in steps())
+    assert any(f"alarms.{verb}(" in (step["code"] or "") for step in steps())
 
 
 async def test_an_example_that_shows_something_else_is_noticed(tmp_path: Path) -> None:
     reader = Reader({"db": str(tmp_path / "alarm.db")})
     await reader.open()
-    await reader.types("await clock.pending()\n# => []")
-    for wrong in ("await clock.pending()\n# => [1]", "print('a')\n# => b", "1\n# => 1 …"):
+    await reader.types("await alarms.pending()\n# => []")
+    for wrong in ("await alarms.pending()\n# => [1]", "print('a')\n# => b", "1\n# => 1 …"):
         with pytest.raises(AssertionError, match="instead of"):
             await reader.types(wrong)
     await reader.close()

@@ -35,22 +35,22 @@ def time() -> ManualClock:
 
 
 @pytest.fixture
-async def clock(place: Place, time: ManualClock) -> AsyncIterator[Wakeful]:
+async def alarms(place: Place, time: ManualClock) -> AsyncIterator[Wakeful]:
     # Alarm gives up on silence; a new alarm of wakeful does not.
-    async with wakeful.open(**place, clock=time, on_silence="give_up") as clock:
-        yield clock
+    async with wakeful.open(**place, clock=time, on_silence="give_up") as alarms:
+        yield alarms
 
 
 @pytest.fixture
-def desk(clock: Wakeful) -> Desk:
-    return Desk(clock)
+def desk(alarms: Wakeful) -> Desk:
+    return Desk(alarms)
 
 
 @pytest.fixture
-def passes(clock: Wakeful, time: ManualClock) -> Callable[[timedelta | float], Awaitable[int]]:
+def passes(alarms: Wakeful, time: ManualClock) -> Callable[[timedelta | float], Awaitable[int]]:
     async def passes(by: timedelta | float) -> int:
         await time.advance(by)
-        return await clock.run_due()
+        return await alarms.run_due()
 
     return passes
 
@@ -58,8 +58,8 @@ def passes(clock: Wakeful, time: ManualClock) -> Callable[[timedelta | float], A
 Passes = Callable[[timedelta | float], Awaitable[int]]
 
 
-async def only(clock: Wakeful, alarm: Alarm) -> Fire:
-    [fire] = await clock.fires(alarm.id)
+async def only(alarms: Wakeful, alarm: Alarm) -> Fire:
+    [fire] = await alarms.fires(alarm.id)
     return fire
 
 
@@ -67,71 +67,71 @@ async def only(clock: Wakeful, alarm: Alarm) -> Fire:
 
 
 async def test_completed_sets_the_end_the_duration_and_the_result(
-    clock: Wakeful, desk: Desk, passes: Passes, time: ManualClock
+    alarms: Wakeful, desk: Desk, passes: Passes, time: ManualClock
 ) -> None:
-    alarm = await clock.set("in 1 minute", "go", target="later")
+    alarm = await alarms.set("in 1 minute", "go", target="later")
     await passes(MINUTE)
-    fired = await only(clock, alarm)
+    fired = await only(alarms, alarm)
     assert (fired.status, fired.started_at, fired.completed_at) == ("delivered", NEW_YEAR + MINUTE, None)
     await time.advance(1.25)
-    await clock.completed(fired.id, "sent to 3 recipients")
-    done = await only(clock, alarm)
+    await alarms.completed(fired.id, "sent to 3 recipients")
+    done = await only(alarms, alarm)
     assert (done.status, done.result, done.duration_ms) == ("completed", "sent to 3 recipients", 1250)
     assert done.completed_at == NEW_YEAR + MINUTE + timedelta(seconds=1.25)
 
 
 async def test_a_second_result_is_not_kept_and_who_reports_it_is_told(
-    clock: Wakeful, desk: Desk, passes: Passes, caplog: pytest.LogCaptureFixture
+    alarms: Wakeful, desk: Desk, passes: Passes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    alarm = await clock.set("in 1 minute", "go", target="later")
+    alarm = await alarms.set("in 1 minute", "go", target="later")
     await passes(MINUTE)
     for result in ("sent", "sent", ""):
-        assert (await clock.completed(alarm.id, result)).result == "sent"
+        assert (await alarms.completed(alarm.id, result)).result == "sent"
     assert "completed before" not in caplog.text
-    assert (await clock.completed(alarm.id, "not sent")).result == "sent"
+    assert (await alarms.completed(alarm.id, "not sent")).result == "sent"
     assert "completed before with another result" in caplog.text
     assert "not sent" not in caplog.text  # what a wake says, or its work, is not for logs
 
 
 async def test_a_handler_that_reports_may_also_just_return_a_result(
-    clock: Wakeful, passes: Passes, time: ManualClock
+    alarms: Wakeful, passes: Passes, time: ManualClock
 ) -> None:
-    @clock.handler("quick", reports=True)
+    @alarms.handler("quick", reports=True)
     async def quick(wake: wakeful.Wake) -> str:
         return "done at once"
 
-    alarm = await clock.set("in 1 minute", "go", target="quick")
+    alarm = await alarms.set("in 1 minute", "go", target="quick")
     await passes(MINUTE)
-    assert ((await only(clock, alarm)).status, (await only(clock, alarm)).result) == ("completed", "done at once")
+    assert ((await only(alarms, alarm)).status, (await only(alarms, alarm)).result) == ("completed", "done at once")
 
 
-async def test_a_report_names_a_fire_that_happened(clock: Wakeful, desk: Desk) -> None:
-    alarm = await clock.set("in 1 minute", "go", target="later")
+async def test_a_report_names_a_fire_that_happened(alarms: Wakeful, desk: Desk) -> None:
+    alarm = await alarms.set("in 1 minute", "go", target="later")
     for fire_id in ("nobody", alarm.id, alarm.fire_id, f"{alarm.id}@1"):
         with pytest.raises(wakeful.NotFound):
-            await clock.completed(fire_id, "ok")
+            await alarms.completed(fire_id, "ok")
         with pytest.raises(wakeful.NotFound):
-            await clock.delivery_failed(fire_id, "no")
+            await alarms.delivery_failed(fire_id, "no")
 
 
 # delivery_failed
 
 
 async def test_a_reported_failure_is_tried_again_after_five_ten_twenty_seconds_and_then_is_final(
-    clock: Wakeful, desk: Desk, passes: Passes, time: ManualClock
+    alarms: Wakeful, desk: Desk, passes: Passes, time: ManualClock
 ) -> None:
-    alarm = await clock.set("in 1 minute", "go", target="later", max_failures=3, policy=SEED)
+    alarm = await alarms.set("in 1 minute", "go", target="later", max_failures=3, policy=SEED)
     await passes(MINUTE)
     for number, wait in enumerate((5, 10, 20), 1):
-        fire = await clock.delivery_failed(alarm.fire_id, "HTTP 503")
+        fire = await alarms.delivery_failed(alarm.fire_id, "HTTP 503")
         assert (fire.status, fire.result) == ("retrying", f"RETRY: HTTP 503 (attempt {number}/3)")
-        waited = (await clock.get(alarm.id)).next_fire_at - time.now()
+        waited = (await alarms.get(alarm.id)).next_fire_at - time.now()
         assert timedelta(seconds=wait) <= waited <= timedelta(seconds=1.1 * wait)
         assert await passes(waited - timedelta(milliseconds=1)) == 0
         assert await passes(0.001) == 1
-    fire = await clock.delivery_failed(alarm.fire_id, "HTTP 503")
+    fire = await alarms.delivery_failed(alarm.fire_id, "HTTP 503")
     assert (fire.status, fire.result) == ("failed", "FAILED: HTTP 503 (after 4 attempts)")
-    assert ((await clock.get(alarm.id)).status, (await clock.get(alarm.id)).last_error) == ("failed", "HTTP 503")
+    assert ((await alarms.get(alarm.id)).status, (await alarms.get(alarm.id)).last_error) == ("failed", "HTTP 503")
     assert await passes(timedelta(days=1)) == 0
     assert {wake.fire_id for wake in desk.wakes} == {alarm.fire_id}
     assert [wake.attempt for wake in desk.wakes] == [1, 2, 3, 4]
@@ -139,40 +139,40 @@ async def test_a_reported_failure_is_tried_again_after_five_ten_twenty_seconds_a
 
 @pytest.mark.parametrize("target", ["later", "bad"])
 async def test_without_retries_the_first_failure_is_final(
-    clock: Wakeful, desk: Desk, passes: Passes, target: str
+    alarms: Wakeful, desk: Desk, passes: Passes, target: str
 ) -> None:
-    alarm = await clock.set("in 1 minute", "go", target=target, max_failures=0)
+    alarm = await alarms.set("in 1 minute", "go", target=target, max_failures=0)
     await passes(MINUTE)
     if target == "later":
-        await clock.delivery_failed(alarm.fire_id, "HTTP 503")
-    fire = await only(clock, alarm)
+        await alarms.delivery_failed(alarm.fire_id, "HTTP 503")
+    fire = await only(alarms, alarm)
     assert fire.status == "failed"
     assert fire.result.startswith("FAILED: ")
     assert fire.result.endswith("HTTP 503 (after 1 attempts)")
 
 
 async def test_what_a_handler_raises_climbs_the_same_ladder_in_the_same_words(
-    clock: Wakeful, desk: Desk, passes: Passes
+    alarms: Wakeful, desk: Desk, passes: Passes
 ) -> None:
-    alarm = await clock.set("in 1 minute", "go", target="bad", max_failures=1, policy=SEED)
+    alarm = await alarms.set("in 1 minute", "go", target="bad", max_failures=1, policy=SEED)
     await passes(MINUTE)
-    [entry] = await clock.history(status="fired")
+    [entry] = await alarms.history(status="fired")
     assert entry.result == "RETRY: ConnectionError: HTTP 503 (attempt 1/1)"
     await passes(6)
-    [entry] = await clock.history(status="failed")
+    [entry] = await alarms.history(status="failed")
     assert (entry.result, entry.attempts) == ("FAILED: ConnectionError: HTTP 503 (after 2 attempts)", 2)
-    assert [one.result for one in await clock.failed()] == [entry.result]
-    assert "its retries were used up" in (await clock.why(alarm.id)).summary
+    assert [one.result for one in await alarms.failed()] == [entry.result]
+    assert "its retries were used up" in (await alarms.why(alarm.id)).summary
 
 
 async def test_the_first_start_is_kept_on_retries_and_the_duration_counts_from_it(
-    clock: Wakeful, desk: Desk, passes: Passes
+    alarms: Wakeful, desk: Desk, passes: Passes
 ) -> None:
-    alarm = await clock.set("in 1 minute", "go", target="later", policy=SEED)
+    alarm = await alarms.set("in 1 minute", "go", target="later", policy=SEED)
     await passes(MINUTE)
-    await clock.delivery_failed(alarm.fire_id, "HTTP 503")
+    await alarms.delivery_failed(alarm.fire_id, "HTTP 503")
     await passes(10)
-    done = await clock.completed(alarm.fire_id, "ok")
+    done = await alarms.completed(alarm.fire_id, "ok")
     assert (done.started_at, done.duration_ms, done.attempts) == (NEW_YEAR + MINUTE, 10_000, 2)
 
 
@@ -182,56 +182,56 @@ Ending = Callable[[Wakeful, Alarm], Awaitable[object]]
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
-        (lambda clock, alarm: clock.cancel(alarm.id), "cancelled"),
-        (lambda clock, alarm: clock.update(alarm.id, when="in 1 day"), "superseded"),
+        (lambda alarms, alarm: alarms.cancel(alarm.id), "cancelled"),
+        (lambda alarms, alarm: alarms.update(alarm.id, when="in 1 day"), "superseded"),
     ],
     ids=["cancelled", "another time"],
 )
 async def test_what_ends_a_retry_leaves_no_result_that_promises_another(
-    clock: Wakeful, desk: Desk, passes: Passes, end: Ending, reason: str
+    alarms: Wakeful, desk: Desk, passes: Passes, end: Ending, reason: str
 ) -> None:
-    alarm = await clock.set("in 1 minute", "go", target="bad")
+    alarm = await alarms.set("in 1 minute", "go", target="bad")
     await passes(MINUTE)
-    await end(clock, await clock.get(alarm.id))
-    fire = await only(clock, alarm)
+    await end(alarms, await alarms.get(alarm.id))
+    fire = await only(alarms, alarm)
     assert (fire.status, fire.reason) == ("failed", reason)
     assert fire.result == "FAILED: ConnectionError: HTTP 503 (after 1 attempts)"
 
 
-async def test_an_attempt_that_fails_after_its_alarm_was_cancelled_says_so_too(clock: Wakeful, passes: Passes) -> None:
-    @clock.handler("cancels")
+async def test_an_attempt_that_fails_after_its_alarm_was_cancelled_says_so_too(alarms: Wakeful, passes: Passes) -> None:
+    @alarms.handler("cancels")
     async def cancels(wake: wakeful.Wake) -> None:
-        assert (await clock.cancel(wake.alarm_id)).in_flight
+        assert (await alarms.cancel(wake.alarm_id)).in_flight
         raise ConnectionError("HTTP 503")
 
-    alarm = await clock.set("in 1 minute", "go", target="cancels")
+    alarm = await alarms.set("in 1 minute", "go", target="cancels")
     await passes(MINUTE)
-    fire = await only(clock, alarm)
+    fire = await only(alarms, alarm)
     assert (fire.status, fire.result) == ("failed", "FAILED: ConnectionError: HTTP 503 (after 1 attempts)")
 
 
 async def test_what_a_handler_is_told_when_it_reports_from_inside_is_what_happens(
-    clock: Wakeful, time: ManualClock, passes: Passes
+    alarms: Wakeful, time: ManualClock, passes: Passes
 ) -> None:
     told: list[tuple[Fire, object]] = []
 
-    @clock.handler("inside")
+    @alarms.handler("inside")
     async def inside(wake: wakeful.Wake) -> str:
-        fire = await clock.delivery_failed(wake.fire_id, "HTTP 503")
-        told.append((fire, await clock.retry_at(fire)))
-        assert (await clock.delivery_failed(wake.fire_id, "HTTP 503")).result == fire.result, "a report counts once"
+        fire = await alarms.delivery_failed(wake.fire_id, "HTTP 503")
+        told.append((fire, await alarms.retry_at(fire)))
+        assert (await alarms.delivery_failed(wake.fire_id, "HTTP 503")).result == fire.result, "a report counts once"
         await time.advance(1)  # it is over a second later: the promised moment stands
         return "not heard: the report outweighs it"
 
-    alarm = await clock.set("in 1 minute", "go", target="inside", max_failures=2, policy=SEED)
+    alarm = await alarms.set("in 1 minute", "go", target="inside", max_failures=2, policy=SEED)
     await passes(MINUTE)
     for _ in range(2):
         fire, again = told[-1]
-        assert (fire.status, again) == ("retrying", (await clock.get(alarm.id)).next_fire_at)
-        assert (await only(clock, alarm)).result == fire.result
-        [entry] = await clock.history()
+        assert (fire.status, again) == ("retrying", (await alarms.get(alarm.id)).next_fire_at)
+        assert (await only(alarms, alarm)).result == fire.result
+        [entry] = await alarms.history()
         assert (entry.status, entry.result) == ("retrying", fire.result)
-        await passes((await clock.get(alarm.id)).next_fire_at - time.now())
+        await passes((await alarms.get(alarm.id)).next_fire_at - time.now())
     assert [fire.result for fire, _ in told] == [
         "RETRY: HTTP 503 (attempt 1/2)",
         "RETRY: HTTP 503 (attempt 2/2)",
@@ -239,51 +239,51 @@ async def test_what_a_handler_is_told_when_it_reports_from_inside_is_what_happen
     ]
     last, again = told[-1]
     assert (last.status, again) == ("failed", None)
-    fire = await only(clock, alarm)
+    fire = await only(alarms, alarm)
     assert (fire.status, fire.result, fire.attempts) == ("failed", last.result, 3)
 
 
-async def test_a_report_may_name_the_alarm_as_alarms_own_do(clock: Wakeful, desk: Desk, passes: Passes) -> None:
+async def test_a_report_may_name_the_alarm_as_alarms_own_do(alarms: Wakeful, desk: Desk, passes: Passes) -> None:
     told: list[Fire] = []
 
-    @clock.handler("inside")
+    @alarms.handler("inside")
     async def inside(wake: wakeful.Wake) -> None:
-        told.append(await clock.completed(wake.alarm_id, "from inside"))
+        told.append(await alarms.completed(wake.alarm_id, "from inside"))
 
-    later = await clock.set("in 1 minute", "go", target="later", policy=SEED)
-    inner = await clock.set("in 1 minute", "go", target="inside")
+    later = await alarms.set("in 1 minute", "go", target="later", policy=SEED)
+    inner = await alarms.set("in 1 minute", "go", target="inside")
     with pytest.raises(wakeful.NotFound, match="is waiting for a report"):
-        await clock.completed(later.id)
+        await alarms.completed(later.id)
     await passes(MINUTE)
     assert [(fire.alarm_id, fire.result) for fire in told] == [(inner.id, "from inside")]
-    assert (await only(clock, inner)).result == "from inside"
-    assert (await clock.delivery_failed(later.id, "HTTP 503")).status == "retrying"
+    assert (await only(alarms, inner)).result == "from inside"
+    assert (await alarms.delivery_failed(later.id, "HTTP 503")).status == "retrying"
     await passes(6)
-    assert (await clock.working(later.id, "page 3")).result == "page 3"
-    done = await clock.completed(later.id, "ok")
+    assert (await alarms.working(later.id, "page 3")).result == "page 3"
+    done = await alarms.completed(later.id, "ok")
     assert (done.id, done.status, done.attempts) == (later.fire_id, "completed", 2)
-    assert await clock.completed(later.id, "again") == done, "a report counts once"
+    assert await alarms.completed(later.id, "again") == done, "a report counts once"
     with pytest.raises(wakeful.Conflict, match="its outcome is recorded"):
-        await clock.delivery_failed(later.id)
+        await alarms.delivery_failed(later.id)
     with pytest.raises(wakeful.NotFound, match="no alarm or fire"):
-        await clock.completed("01900000-0000-7000-8000-000000000000")
+        await alarms.completed("01900000-0000-7000-8000-000000000000")
 
 
 async def test_a_report_that_could_mean_two_fires_is_refused_and_names_them(
-    clock: Wakeful, desk: Desk, passes: Passes
+    alarms: Wakeful, desk: Desk, passes: Passes
 ) -> None:
-    series = await clock.set(cron="* * * * *", wake_message="go", target="later", policy={"overlap": "allow"})
+    series = await alarms.set(cron="* * * * *", wake_message="go", target="later", policy={"overlap": "allow"})
     await passes(MINUTE)
-    assert (await clock.working(series.id)).id == series.fire_id
+    assert (await alarms.working(series.id)).id == series.fire_id
     await passes(MINUTE)
-    ids = [fire.id for fire in await clock.fires(series.id)]
+    ids = [fire.id for fire in await alarms.fires(series.id)]
     with pytest.raises(wakeful.Conflict) as raised:
-        await clock.completed(series.id)
+        await alarms.completed(series.id)
     assert all(id in str(raised.value) for id in ids)
-    await clock.completed(ids[1])
-    assert (await clock.completed(series.id)).id == ids[0]
+    await alarms.completed(ids[1])
+    assert (await alarms.completed(series.id)).id == ids[0]
     with pytest.raises(wakeful.NotFound, match="is waiting for a report"):
-        await clock.completed(series.id)
+        await alarms.completed(series.id)
 
 
 async def test_through_every_door_a_report_may_name_the_alarm(place: Place) -> None:
@@ -293,7 +293,7 @@ async def test_through_every_door_a_report_may_name_the_alarm(place: Place) -> N
         answer = await visit("POST", f"/v1/fires/{wake.alarm_id}/report", {"outcome": "completed", "result": "ok"})
         assert (answer.status, answer.json["id"]) == (200, wake.fire_id)
         wake = await visit.fired()
-        async with Client(door(visit.clock)) as client:
+        async with Client(door(visit.alarms)) as client:
             noted = await Agent(client)("alarm_report", fire_id=wake.alarm_id, outcome="completed")
         assert noted["fire"]["fire_id"] == wake.fire_id
         stranger = await visit.fired(owner="somebody")
@@ -312,20 +312,20 @@ def test_a_failure_reported_during_the_attempt_and_an_alarm_set_aside_say_it_in_
 
 
 async def test_only_a_word_brings_a_retry_and_silence_does_not(
-    clock: Wakeful, desk: Desk, passes: Passes, time: ManualClock
+    alarms: Wakeful, desk: Desk, passes: Passes, time: ManualClock
 ) -> None:
     """The page's last advice: the target must call delivery_failed; the sweep is the net under whoever is silent."""
     silent, spoken, none = [
-        await clock.set("in 1 minute", name, target="later", max_failures=retries, policy=SEED)
+        await alarms.set("in 1 minute", name, target="later", max_failures=retries, policy=SEED)
         for name, retries in (("silent", 3), ("spoken", 3), ("none", 0))
     ]
     await passes(MINUTE)
     for alarm in (spoken, none):
-        await clock.delivery_failed(alarm.fire_id, "HTTP 503")
+        await alarms.delivery_failed(alarm.fire_id, "HTTP 503")
     await passes(60)
     assert [wake.message for wake in desk.wakes[3:]] == ["spoken"]
     await passes(300)
-    told = {alarm.label or alarm.wake_message: await only(clock, alarm) for alarm in (silent, spoken, none)}
+    told = {alarm.label or alarm.wake_message: await only(alarms, alarm) for alarm in (silent, spoken, none)}
     assert {name: (fire.status, fire.attempts) for name, fire in told.items()} == {
         "silent": ("timed_out", 1),
         "spoken": ("timed_out", 2),
@@ -339,59 +339,59 @@ async def test_only_a_word_brings_a_retry_and_silence_does_not(
 
 
 async def test_silence_for_five_minutes_is_a_timeout_and_not_a_moment_sooner(
-    clock: Wakeful, desk: Desk, passes: Passes
+    alarms: Wakeful, desk: Desk, passes: Passes
 ) -> None:
-    alarm = await clock.set("in 1 minute", "go", target="later")
+    alarm = await alarms.set("in 1 minute", "go", target="later")
     await passes(MINUTE)
     await passes(timedelta(minutes=5) - timedelta(milliseconds=1))
-    assert (await only(clock, alarm)).status == "delivered"
+    assert (await only(alarms, alarm)).status == "delivered"
     await passes(0.001)
-    fire = await only(clock, alarm)
+    fire = await only(alarms, alarm)
     assert (fire.status, fire.result, fire.completed_at) == ("timed_out", "timeout_unknown", None)
-    assert [entry.result for entry in await clock.failed()] == ["timeout_unknown"]
-    assert (await clock.get(alarm.id)).status == "fired"
+    assert [entry.result for entry in await alarms.failed()] == ["timeout_unknown"]
+    assert (await alarms.get(alarm.id)).status == "fired"
     assert await passes(timedelta(days=1)) == 0, "silence is not tried again"
 
 
-async def test_an_alarm_may_give_its_target_more_time_or_less(clock: Wakeful, desk: Desk, passes: Passes) -> None:
-    patient = await clock.set("in 1 minute", "go", target="later", policy={"report_within": "1h"})
-    hasty = await clock.set("in 1 minute", "go", target="later", policy={"report_within": "10s"})
+async def test_an_alarm_may_give_its_target_more_time_or_less(alarms: Wakeful, desk: Desk, passes: Passes) -> None:
+    patient = await alarms.set("in 1 minute", "go", target="later", policy={"report_within": "1h"})
+    hasty = await alarms.set("in 1 minute", "go", target="later", policy={"report_within": "10s"})
     await passes(MINUTE)
     await passes(10)
-    assert ((await only(clock, patient)).status, (await only(clock, hasty)).status) == ("delivered", "timed_out")
+    assert ((await only(alarms, patient)).status, (await only(alarms, hasty)).status) == ("delivered", "timed_out")
     await passes(timedelta(hours=1))
-    assert (await only(clock, patient)).status == "timed_out"
+    assert (await only(alarms, patient)).status == "timed_out"
 
 
-async def test_the_sweep_leaves_what_ended_and_what_is_tried_again(clock: Wakeful, desk: Desk, passes: Passes) -> None:
-    done = await clock.set("in 1 minute", "done", target="good")
-    reported = await clock.set("in 1 minute", "reported", target="later")
-    failed = await clock.set("in 1 minute", "failed", target="later", max_failures=0)
-    retried = await clock.set("in 1 minute", "retried", target="later", policy={"backoff_base": 900})
-    gone = await clock.set("in 1 minute", "gone", target="later")
-    await clock.cancel(gone.id)
+async def test_the_sweep_leaves_what_ended_and_what_is_tried_again(alarms: Wakeful, desk: Desk, passes: Passes) -> None:
+    done = await alarms.set("in 1 minute", "done", target="good")
+    reported = await alarms.set("in 1 minute", "reported", target="later")
+    failed = await alarms.set("in 1 minute", "failed", target="later", max_failures=0)
+    retried = await alarms.set("in 1 minute", "retried", target="later", policy={"backoff_base": 900})
+    gone = await alarms.set("in 1 minute", "gone", target="later")
+    await alarms.cancel(gone.id)
     await passes(MINUTE)
-    await clock.completed(reported.fire_id, "ok")
+    await alarms.completed(reported.fire_id, "ok")
     for alarm in (failed, retried):
-        await clock.delivery_failed(alarm.fire_id, "HTTP 503")
+        await alarms.delivery_failed(alarm.fire_id, "HTTP 503")
     await passes(timedelta(minutes=6))
-    assert [(await only(clock, alarm)).status for alarm in (done, reported, failed, retried)] == [
+    assert [(await only(alarms, alarm)).status for alarm in (done, reported, failed, retried)] == [
         "completed",
         "completed",
         "failed",
         "retrying",
     ]
-    assert await clock.fires(gone.id) == []
-    assert (await clock.stats()).timeout_unknown == 0
+    assert await alarms.fires(gone.id) == []
+    assert (await alarms.stats()).timeout_unknown == 0
 
 
-async def test_a_word_that_comes_late_still_counts(clock: Wakeful, desk: Desk, passes: Passes) -> None:
-    alarm = await clock.set("in 1 minute", "go", target="later")
+async def test_a_word_that_comes_late_still_counts(alarms: Wakeful, desk: Desk, passes: Passes) -> None:
+    alarm = await alarms.set("in 1 minute", "go", target="later")
     await passes(MINUTE)
     await passes(timedelta(minutes=6))
-    done = await clock.completed(alarm.fire_id, "ok")
+    done = await alarms.completed(alarm.fire_id, "ok")
     assert (done.status, done.reason, done.result) == ("completed", "late", "ok")
-    assert await clock.failed() == []
+    assert await alarms.failed() == []
 
 
 # Restarts
@@ -401,41 +401,41 @@ async def test_after_a_restart_everything_pending_fires_at_its_time_retries_too(
     place: Place, time: ManualClock
 ) -> None:
     # Alarm gives up on silence; a new alarm of wakeful does not.
-    async with wakeful.open(**place, clock=time, on_silence="give_up") as clock:
-        Desk(clock)
-        late = await clock.set("in 3 minutes", "late", target="good")
-        soon = await clock.set("in 2 minutes", "soon", target="good")
-        gone = await clock.set("in 2 minutes", "gone", target="good")
-        await clock.cancel(gone.id)
-        raised = await clock.set("in 1 minute", "raised", target="bad")
-        reported = await clock.set("in 1 minute", "reported", target="later")
+    async with wakeful.open(**place, clock=time, on_silence="give_up") as alarms:
+        Desk(alarms)
+        late = await alarms.set("in 3 minutes", "late", target="good")
+        soon = await alarms.set("in 2 minutes", "soon", target="good")
+        gone = await alarms.set("in 2 minutes", "gone", target="good")
+        await alarms.cancel(gone.id)
+        raised = await alarms.set("in 1 minute", "raised", target="bad")
+        reported = await alarms.set("in 1 minute", "reported", target="later")
         await time.advance(MINUTE)
-        await clock.run_due()
-        await clock.delivery_failed(reported.fire_id, "HTTP 503")
+        await alarms.run_due()
+        await alarms.delivery_failed(reported.fire_id, "HTTP 503")
     # Alarm gives up on silence; a new alarm of wakeful does not.
-    async with wakeful.open(**place, clock=time, on_silence="give_up") as clock:
-        desk = Desk(clock)
-        assert {one.id for one in await clock.pending()} == {raised.id, reported.id, soon.id, late.id}
+    async with wakeful.open(**place, clock=time, on_silence="give_up") as alarms:
+        desk = Desk(alarms)
+        assert {one.id for one in await alarms.pending()} == {raised.id, reported.id, soon.id, late.id}
         for _ in range(4):
             await time.advance(timedelta(seconds=33))
-            await clock.run_due()
+            await alarms.run_due()
         told = [(wake.message, wake.attempt) for wake in desk.wakes]
         assert sorted(told[:2]) == [("raised", 2), ("reported", 2)]
         assert [message for message, attempt in told if attempt == 1] == ["soon", "late"]
-        assert all(fire.started_at == NEW_YEAR + MINUTE for fire in await clock.fires(reported.id))
+        assert all(fire.started_at == NEW_YEAR + MINUTE for fire in await alarms.fires(reported.id))
 
 
 async def test_what_fell_due_while_nobody_ran_is_delivered_late_and_in_order(place: Place, time: ManualClock) -> None:
     # Alarm gives up on silence; a new alarm of wakeful does not.
-    async with wakeful.open(**place, clock=time, on_silence="give_up") as clock:
-        Desk(clock)
+    async with wakeful.open(**place, clock=time, on_silence="give_up") as alarms:
+        Desk(alarms)
         for minutes in (3, 1, 2):
-            await clock.set(f"in {minutes} minutes", str(minutes), target="good")
+            await alarms.set(f"in {minutes} minutes", str(minutes), target="good")
     await time.advance(timedelta(hours=1))
     # Alarm gives up on silence; a new alarm of wakeful does not.
-    async with wakeful.open(**place, clock=time, on_silence="give_up") as clock:
-        desk = Desk(clock)
-        assert await clock.run_due() == 3
+    async with wakeful.open(**place, clock=time, on_silence="give_up") as alarms:
+        desk = Desk(alarms)
+        assert await alarms.run_due() == 3
         assert [wake.message for wake in desk.wakes] == ["1", "2", "3"]
 
 
@@ -448,14 +448,14 @@ async def test_a_name_that_no_process_serves_stays_due_is_visible_and_holds_up_n
         )
     async with serving(**place) as visit:
         await visit.fired()  # an alarm of another target, set after all of them
-        assert "no running worker serves the target 'renamed'" in (await visit.clock.why(many[0].id)).summary
+        assert "no running worker serves the target 'renamed'" in (await visit.alarms.why(many[0].id)).summary
         metrics = (await visit("GET", "/metrics")).text
         assert f'wakeful_due_backlog{{target="renamed"}} {float(len(many))}' in metrics
         assert 'wakeful_due_oldest_seconds{target="renamed"} ' in metrics
         with pytest.raises(wakeful.UnknownTarget) as raised:
-            await visit.clock.set("in 1 hour", "one more", target="renamed")
+            await visit.alarms.set("in 1 hour", "one more", target="renamed")
         assert raised.value.field == "target"
-        assert {(await visit.clock.get(alarm.id)).status for alarm in many} == {"active"}
+        assert {(await visit.alarms.get(alarm.id)).status for alarm in many} == {"active"}
     async with wakeful.open(**place) as after:
         after.handler("renamed")(lambda wake: "found at last")
         assert await after.run_due() == len(many)

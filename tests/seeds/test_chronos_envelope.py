@@ -52,7 +52,7 @@ async def test_the_whole_round_of_a_chronos_client(visit: Visitor) -> None:
     assert '"payload":{"b": 1, "a": [1.0]}' in got.text, "verbatim"
     gone = await visit("DELETE", f"/v1/alarms/{id}", headers=headers)
     assert (gone.status, gone.json["data"]["status"]) == (200, "cancelled")
-    assert (await acting(visit.clock.service, agent.did).get(id)).owner_did == agent.did
+    assert (await acting(visit.alarms.service, agent.did).get(id)).owner_did == agent.did
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -65,7 +65,7 @@ async def either(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 async def test_a_taken_key_answers_with_the_alarm_there_is_whatever_else_is_said(
     either: Visitor, cancelled: bool
 ) -> None:
-    soon = (either.clock.service.clock.now() + timedelta(minutes=1)).isoformat()
+    soon = (either.alarms.service.clock.now() + timedelta(minutes=1)).isoformat()
     once = {"kind": "once", "fire_at": soon, "wake_message": "Summarise", "idempotency_key": "k"}
     made = (await either("POST", "/v1/alarms", once)).json["data"]
     if cancelled:
@@ -82,7 +82,7 @@ async def test_a_taken_key_answers_with_the_alarm_there_is_whatever_else_is_said
     for other in others:
         again = await either("POST", "/v1/alarms", once | other)
         assert (again.status, again.json) == (200, {"ok": True, "data": made | {"deduped": True}}), other
-    [alarm] = await either.clock.find()
+    [alarm] = await either.alarms.find()
     assert (alarm.wake_message, alarm.max_failures) == ("Summarise", 5)
     refused = await either("POST", "/v1/alarms", once | {"wake_message": "Another", "on_conflict": "error"})
     assert (refused.status, refused.json["error"]["code"]) == (409, "conflict"), "who asks for it is told"

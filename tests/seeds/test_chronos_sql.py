@@ -186,28 +186,28 @@ def worker(gateway: Gateway, tmp_path: Path) -> Iterator[Callable[[], subprocess
 async def test_a_real_worker_fires_what_another_program_inserts(
     gateway: Gateway, worker: Callable[[], subprocess.Popen[bytes]]
 ) -> None:
-    async with wakeful.open(gateway.db) as clock:
+    async with wakeful.open(gateway.db) as alarms:
         process = worker()
-        now = await store_of(clock).now()
+        now = await store_of(alarms).now()
         ids = [(await insert(gateway, now + timedelta(milliseconds=each)))[0] for each in (-5, 1500)]
-        while len(fires := await acting(clock.service, DID).fires()) < 2:
+        while len(fires := await acting(alarms.service, DID).fires()) < 2:
             assert process.poll() is None
         assert {fire.alarm_id: fire.status for fire in fires} == dict.fromkeys(ids, "waiting")
         assert all(fire.updated_at >= fire.scheduled_for for fire in fires)
 
 
 async def test_a_claim_writes_now_by_the_databases_clock_into_claimed_at_and_nothing_else(gateway: Gateway) -> None:
-    async with wakeful.open(gateway.db) as clock:
-        now = await store_of(clock).now()
+    async with wakeful.open(gateway.db) as alarms:
+        now = await store_of(alarms).now()
         [id] = await insert(gateway, now - timedelta(minutes=5))
-        before = await store_of(clock).get(id)
+        before = await store_of(alarms).get(id)
         assert before is not None
-        earliest = await store_of(clock).now()
-        claimed = await store_of(clock).claim({"inbox": 5}, lease=timedelta(minutes=2))
-        latest = await store_of(clock).now()
+        earliest = await store_of(alarms).now()
+        claimed = await store_of(alarms).claim({"inbox": 5}, lease=timedelta(minutes=2))
+        latest = await store_of(alarms).now()
         [alarm] = claimed.alarms
         [(written,)] = await gateway.sql(f"select claimed_at from alarms where id = '{id}'")
         assert written == (claimed.now if gateway.is_postgres else unix_ms(claimed.now))
         assert earliest - timedelta(milliseconds=1) <= claimed.now <= latest + timedelta(milliseconds=1)
         leased = {"claimed_at": claimed.now, "claim": 1, "unsettled": 1}
-        assert alarm == replace(before, **leased) == await store_of(clock).get(id)
+        assert alarm == replace(before, **leased) == await store_of(alarms).get(id)

@@ -206,7 +206,7 @@ async def test_over_http_an_alarm_has_the_fields_of_the_view_through_its_life(tm
     async with serving(str(tmp_path / "wakeful.db"), owner=DID) as visit:
         asked = {"kind": "once", "delay_seconds": 3600, "wake_message": "wake up", "idempotency_key": "k"}
         made = (await visit("POST", "/v1/alarms", asked)).json
-        alarm = await visit.clock.get(made["id"])
+        alarm = await visit.alarms.get(made["id"])
         assert (alarm.user_id, made["status"]) == (USER, "active")
         for answer in (made, (await visit("GET", f"/v1/alarms/{alarm.id}")).json):
             assert {name for name in answer if name in VIEW} == set(view_of(alarm))

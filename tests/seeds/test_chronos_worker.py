@@ -116,9 +116,9 @@ async def test_a_tick_finds_what_no_hint_told_of(tmp_path: Path) -> None:
 
 
 async def test_an_alarm_that_does_not_say_has_the_configured_ceiling(tmp_path: Path) -> None:
-    async with wakeful.open(tmp_path / "wakeful.db", max_failures=2, owner=DID) as clock:
-        assert (await clock.set("in 1 hour", "x")).max_failures == 2
-        assert (await clock.set("in 1 hour", "x", max_failures=9)).max_failures == 9
+    async with wakeful.open(tmp_path / "wakeful.db", max_failures=2, owner=DID) as alarms:
+        assert (await alarms.set("in 1 hour", "x")).max_failures == 2
+        assert (await alarms.set("in 1 hour", "x", max_failures=9)).max_failures == 9
 
 
 async def test_a_series_without_a_future_is_retired_and_stays_on_record(world: World) -> None:

@@ -332,23 +332,23 @@ async def test_a_table_of_that_name_that_holds_something_else_is_left_unsaid(
 async def started(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> list[str]:
     """A worker from its start to its end, and what it said of tasks."""
     caplog.clear()
-    async with wakeful.open(gateway.db) as clock:
-        await work(clock, ready=clock.dispatcher.stop)
+    async with wakeful.open(gateway.db) as alarms:
+        await work(alarms, ready=alarms.dispatcher.stop)
     return [record.message for record in caplog.records if "scheduled_tasks" in record.message]
 
 
 async def test_a_handler_that_a_program_serves_may_take_the_tasks(gateway: Gateway) -> None:
-    async with wakeful.open(gateway.db, clock=gateway.clock, tasks_target="desk") as clock:
+    async with wakeful.open(gateway.db, clock=gateway.clock, tasks_target="desk") as alarms:
         heard: list[str] = []
 
-        @clock.handler("desk")
+        @alarms.handler("desk")
         async def desk(wake: Wake) -> None:
             heard.append(wake.message)
 
         _, said = await command(gateway, code=2, environ={"WAKEFUL_TASKS_TARGET": "desk"})
         assert "tasks_target" in said
-        await clock.dispatcher._upkeep.beat(now=gateway.clock.now())
+        await alarms.dispatcher._upkeep.beat(now=gateway.clock.now())
         await command(gateway, environ={"WAKEFUL_TASKS_TARGET": "desk"})
         await gateway.add("t1", next_run=gateway.at(0))
-        await clock.run_due()
+        await alarms.run_due()
         assert heard == ["do t1"]

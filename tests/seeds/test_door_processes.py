@@ -141,8 +141,8 @@ async def test_what_was_changed_while_the_worker_was_down_is_what_counts(
 ) -> None:
     due = datetime.now(UTC).replace(microsecond=0)
     await twenty(door, due)
-    async with wakeful.open(door.db, clock=ManualClock(due - timedelta(hours=1))) as clock:
-        await clock.run_due()  # plans them, an hour before they are due
+    async with wakeful.open(door.db, clock=ManualClock(due - timedelta(hours=1))) as alarms:
+        await alarms.run_due()  # plans them, an hour before they are due
     assert await door.sql("select count(*) from task_links") == [(20,)]
     assert await door.messages() == []
     await change(door, due)
@@ -201,9 +201,9 @@ async def test_a_task_cancelled_beside_a_running_worker_is_never_said(
         await door.add(f"last-{seconds}", next_run=at(soon + timedelta(milliseconds=200)), prompt="do last")
         with worker(door, environ, tmp_path) as process:
             await until(lambda: nothing_queued(door), "the plans")
-            async with wakeful.open(door.db) as clock:
+            async with wakeful.open(door.db) as alarms:
                 for id in cancelled:
-                    await clock.service.tasks.cancel(id, owner="main")
+                    await alarms.service.tasks.cancel(id, owner="main")
             if not in_time(soon):
                 continue
             assert await door.messages() == []

@@ -107,8 +107,8 @@ async def test_the_first_rows_are_said_before_the_last_are_planned(
     await gateway.connect()
     await gateway.stop()
     await add_many(gateway, AT_ONCE + 10, at="2020-01-01T00:00:00Z")
-    async with wakeful.open(gateway.db) as clock:
-        tasks, is_over = store_of(clock).tasks, asyncio.Event()
+    async with wakeful.open(gateway.db) as alarms:
+        tasks, is_over = store_of(alarms).tasks, asyncio.Event()
         real = tasks.news
 
         async def news(*, limit: int, after: int = 0) -> list[TaskNews]:
@@ -120,7 +120,7 @@ async def test_the_first_rows_are_said_before_the_last_are_planned(
             return await gateway.sql("select count(*) >= " + str(many) + " from messages") in ([(1,)], [(True,)])
 
         monkeypatch.setattr(tasks, "news", news)
-        async with clock.running():
+        async with alarms.running():
             try:
                 await until(lambda: said(1), "the first is said")
             finally:

@@ -164,10 +164,10 @@ async def test_a_target_elsewhere_is_not_called_for_a_task_that_was_deleted(gate
     """The wake leaves before the settlement: the row is asked just before."""
     await gateway.connect()
     await gateway.stop()
-    async with wakeful.open(gateway.db, clock=gateway.clock, tasks_target="desk") as clock:
+    async with wakeful.open(gateway.db, clock=gateway.clock, tasks_target="desk") as alarms:
         heard: list[str] = []
 
-        @clock.handler("desk", concurrency=1)
+        @alarms.handler("desk", concurrency=1)
         async def desk(wake: Wake) -> None:
             heard.append(wake.message)
             await gateway.sql("delete from scheduled_tasks where id = 't2'")
@@ -175,9 +175,9 @@ async def test_a_target_elsewhere_is_not_called_for_a_task_that_was_deleted(gate
 
         for n in (1, 2, 3):
             await gateway.add(f"t{n}", next_run=gateway.at(n))
-        await clock.run_due()
+        await alarms.run_due()
         await gateway.clock.advance(10)
-        await clock.run_due()
+        await alarms.run_due()
         assert heard == ["do t1", "newer"]
         assert await gateway.sql("select id, status from scheduled_tasks order by id") == [
             ("t1", "done"),
@@ -188,19 +188,19 @@ async def test_a_target_elsewhere_is_not_called_for_a_task_that_was_deleted(gate
 async def test_what_arrived_elsewhere_is_on_record_though_its_task_is_gone(gateway: Gateway) -> None:
     await gateway.connect()
     await gateway.stop()
-    async with wakeful.open(gateway.db, clock=gateway.clock, tasks_target="desk") as clock:
+    async with wakeful.open(gateway.db, clock=gateway.clock, tasks_target="desk") as alarms:
 
-        @clock.handler("desk")
+        @alarms.handler("desk")
         async def desk(wake: Wake) -> str:
             await gateway.sql(DELETED)
-            await sql_tasks_of(clock).plan(gateway.clock.now())
+            await sql_tasks_of(alarms).plan(gateway.clock.now())
             return "done"
 
         await gateway.add("t1", next_run=gateway.at(1))
-        await clock.run_due()
+        await alarms.run_due()
         await gateway.clock.advance(1)
-        await clock.run_due()
-        [fire] = await store_of(clock).fires(FireQuery())
+        await alarms.run_due()
+        [fire] = await store_of(alarms).fires(FireQuery())
         assert (fire.status, fire.result) == ("completed", "done")
 
 

@@ -53,9 +53,9 @@ async def test_the_target_on_the_page_gives_messages_other_senders_and_columns(g
     await gateway.connect()
     await gateway.add("a", next_run=gateway.at(1))
     await gateway.add("b", next_run=gateway.at(2), context_mode="isolated")
-    async with wakeful.open(gateway.db, clock=gateway.clock, **tomllib.loads(block)) as clock:
+    async with wakeful.open(gateway.db, clock=gateway.clock, **tomllib.loads(block)) as alarms:
         await gateway.clock.advance(2)
-        await clock.run_due()
+        await alarms.run_due()
     assert sorted(await gateway.sql("select sender, content, verb from messages")) == [
         ("timed", "do a", "message"),
         ("timed-isolated:b", "do b", "message"),
@@ -66,13 +66,13 @@ async def test_a_foreign_table_of_our_name_needs_a_prefix_and_then_all_works(gat
     await gateway.sql("create table alarms (mine text)")
     with pytest.raises(InvalidConfig, match="alarms"):
         await gateway.connect()
-    async with wakeful.open(gateway.db, clock=gateway.clock, prefix="wk_") as clock:
-        await store_of(clock).tasks.connect("scheduled_tasks")
-    async with wakeful.open(gateway.db, clock=gateway.clock, prefix="wk_") as clock:
+    async with wakeful.open(gateway.db, clock=gateway.clock, prefix="wk_") as alarms:
+        await store_of(alarms).tasks.connect("scheduled_tasks")
+    async with wakeful.open(gateway.db, clock=gateway.clock, prefix="wk_") as alarms:
         await gateway.add("t", cron="0 * * * *")
-        await clock.run_due()
+        await alarms.run_due()
         await gateway.clock.advance(HOUR)
-        await clock.run_due()
+        await alarms.run_due()
     assert await gateway.messages() == ["do t"]
     assert await gateway.sql("select count(*) from alarms") == [(0,)]
 

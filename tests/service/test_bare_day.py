@@ -17,26 +17,26 @@ NOON = time(12)
 
 
 @pytest.fixture
-async def clock(tmp_path: Path) -> AsyncIterator[Wakeful]:
-    async with wakeful.open(tmp_path / "w.db", clock=ManualClock(), bare_day_time="12:00") as clock:
-        yield clock
+async def alarms(tmp_path: Path) -> AsyncIterator[Wakeful]:
+    async with wakeful.open(tmp_path / "w.db", clock=ManualClock(), bare_day_time="12:00") as alarms:
+        yield alarms
 
 
-async def test_it_counts_wherever_a_day_is_named(clock: Wakeful) -> None:
-    once = await clock.set("friday", "Standup")
+async def test_it_counts_wherever_a_day_is_named(alarms: Wakeful) -> None:
+    once = await alarms.set("friday", "Standup")
     assert once.next_fire_at.time() == NOON
-    assert (await clock.update(once.id, when="aug 3")).alarm.next_fire_at.time() == NOON
-    assert (await clock.snooze(once.id, until="aug 4")).alarm.next_fire_at.time() == NOON
-    series = await clock.set("every day", "Standup")
+    assert (await alarms.update(once.id, when="aug 3")).alarm.next_fire_at.time() == NOON
+    assert (await alarms.snooze(once.id, until="aug 4")).alarm.next_fire_at.time() == NOON
+    series = await alarms.set("every day", "Standup")
     assert series.next_fire_at == NEW_YEAR + timedelta(hours=12)
-    assert (await clock.skip(series.id, at="today")).alarm.next_fire_at == NEW_YEAR + timedelta(hours=36)
-    [fire_at] = (await clock.parse("next tuesday")).next(1)
+    assert (await alarms.skip(series.id, at="today")).alarm.next_fire_at == NEW_YEAR + timedelta(hours=36)
+    [fire_at] = (await alarms.parse("next tuesday")).next(1)
     assert fire_at.time() == NOON
 
 
-async def test_a_time_that_is_said_counts_as_before(clock: Wakeful) -> None:
+async def test_a_time_that_is_said_counts_as_before(alarms: Wakeful) -> None:
     for text, hour in (("friday at 8am", 8), ("friday morning", 9), ("tonight", 21)):
-        assert (await clock.parse(text)).next(1)[0].hour == hour
+        assert (await alarms.parse(text)).next(1)[0].hour == hour
 
 
 @pytest.mark.parametrize("wrong", ["noon", "24:00", "9:00", "", "12:00:00", "12:60"])

@@ -138,21 +138,21 @@ async def test_what_was_read_before_a_restore_changes_nothing_after_it(
 ) -> None:
     """A version from the database that was given up (an ETag) is not one of the restored alarm, changed or not."""
     settings = databases.new(kind)
-    async with build(settings) as clock:
-        alarm = await clock.set("tomorrow at 9am", "as it was")
+    async with build(settings) as alarms:
+        alarm = await alarms.set("tomorrow at 9am", "as it was")
     async with end_of(settings) as end:
         await back_up(end, tmp_path / "b.db")
-    async with build(settings) as clock:
-        changed = await clock.update(alarm.id, wake_message="as it is")
+    async with build(settings) as alarms:
+        changed = await alarms.update(alarm.id, wake_message="as it is")
     async with end_of(settings) as end:
         await bring_back(tmp_path / "b.db", end, replace=True)
-    async with build(settings) as clock:
+    async with build(settings) as alarms:
         for version in (alarm.version, changed.alarm.version):
             with pytest.raises(StaleVersion):
-                await clock.update(alarm.id, wake_message="by somebody who read it before", version=version)
-        restored = await clock.get(alarm.id)
+                await alarms.update(alarm.id, wake_message="by somebody who read it before", version=version)
+        restored = await alarms.get(alarm.id)
         assert restored.wake_message == "as it was"
-        again = await clock.update(alarm.id, wake_message="now", version=restored.version)
+        again = await alarms.update(alarm.id, wake_message="now", version=restored.version)
         assert again.alarm.version == restored.version + 1 < 10**9
 
 

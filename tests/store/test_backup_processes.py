@@ -119,11 +119,11 @@ async def _load(settings: Settings, cwd: Path) -> None:
     import wakeful as library
 
     given: dict[str, Any] = {"schema": settings.schema} if settings.schema else {}
-    async with library.open(settings.db, config=cwd / "wakeful.toml", **given) as clock:
+    async with library.open(settings.db, config=cwd / "wakeful.toml", **given) as alarms:
         for number in range(SERIES):
-            await clock.set("@every 1s", f"tick {number}", target="hook")
+            await alarms.set("@every 1s", f"tick {number}", target="hook")
         for number in range(ONCE):
-            await clock.set(delay=0.2 + number / 5, wake_message=f"once {number}", target="hook")
+            await alarms.set(delay=0.2 + number / 5, wake_message=f"once {number}", target="hook")
 
 
 async def test_the_commands_refuse_in_plain_words_and_tell_what_they_did(tmp_path: Path) -> None:

@@ -275,8 +275,8 @@ async def test_tasks_of_another_program_keep_their_alarms(databases: Databases, 
         await before.store.tasks.connect(name)
         columns = {"id": "task-1", "owner": "ada", "chat_jid": "c", "prompt": "p", "cron": "0 9 * * *"}
         assert await before.store.tasks.insert(Task(**columns, status="active", context_mode="group"))
-    async with wakeful.open(old.db, **_schema(old)) as clock:
-        await clock.run_due()  # it is planned
+    async with wakeful.open(old.db, **_schema(old)) as alarms:
+        await alarms.run_due()  # it is planned
     async with end_of(old) as before, end_of(new) as after:
         links = await before.store.tasks.links(limit=9)
         assert list(links) == ["task-1"]
@@ -287,9 +287,9 @@ async def test_tasks_of_another_program_keep_their_alarms(databases: Databases, 
         assert await after.store.tasks.links(limit=9) == links
         [alarm] = await after.store.find(AlarmQuery())
         assert alarm.id == links["task-1"]
-    async with wakeful.open(new.db, owner="ada", **_schema(new)) as clock:
-        await clock.run_due()  # without the table
-        assert [(one.id, one.status) for one in await clock.find()] == [(alarm.id, "active")]
+    async with wakeful.open(new.db, owner="ada", **_schema(new)) as alarms:
+        await alarms.run_due()  # without the table
+        assert [(one.id, one.status) for one in await alarms.find()] == [(alarm.id, "active")]
 
 
 def _schema(settings: Settings) -> dict[str, Any]:
@@ -301,13 +301,13 @@ async def test_fires_come_from_the_new_database_only_and_once(databases: Databas
     heard: list[str] = []
 
     async def run(settings: Settings) -> None:
-        async with wakeful.open(settings.db, **_schema(settings)) as clock:
+        async with wakeful.open(settings.db, **_schema(settings)) as alarms:
 
-            @clock.handler("desk")
+            @alarms.handler("desk")
             async def desk(wake: wakeful.Wake) -> None:
                 heard.append(wake.fire_id)
 
-            await clock.run_due()
+            await alarms.run_due()
 
     alarms = [an_alarm(LONG_AGO) for _ in range(30)]
     async with end_of(old) as before:

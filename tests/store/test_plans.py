@@ -151,10 +151,10 @@ class Asked(dict[str, str]):
 @asynccontextmanager
 async def asking(world: World, names: set[str]) -> AsyncIterator[tuple[Wakeful, dict[str, Any]]]:
     """The reads, bounded so that a few hundred rows are many."""
-    async with build(world.settings) as clock:
-        store: Any = clock.service.store
+    async with build(world.settings) as alarms:
+        store: Any = alarms.service.store
         store._sql = store.access._sql = store.maintenance._sql = Asked(store._sql, names)
-        owner, old = clock.caller.owner, world.now - timedelta(days=60)
+        owner, old = alarms.caller.owner, world.now - timedelta(days=60)
         bounded = {
             "stats": lambda: store.stats(owner, most=LOOKED_AT),
             "operator's stats": lambda: store.stats(most=LOOKED_AT),
@@ -172,26 +172,26 @@ async def asking(world: World, names: set[str]) -> AsyncIterator[tuple[Wakeful, 
             "by keys": lambda: store.named(owner, [f"nothing {n}" for n in range(100)]),
             "alarms in zones": lambda: store.alarms_in_zones(["Asia/Tokyo"], after="", scan_limit=LOOKED_AT),
             "listening": lambda: store.listening(owner, "nothing", limit=10),
-            "similar": lambda: _similar(clock, world.template),
+            "similar": lambda: _similar(alarms, world.template),
             "last event": lambda: store.events(
                 EventQuery(alarm_id=world.template, what="chain_cancelled", latest=True, limit=1)
             ),
             "latest events": lambda: store.events(EventQuery(alarm_id=world.template, latest=True, limit=LATEST)),
             "fires at": lambda: store.fires_at([(world.template, world.now)] * 500),
         }
-        yield clock, reads(clock, world.template, world.now) | bounded
+        yield alarms, reads(alarms, world.template, world.now) | bounded
 
 
-async def _similar(clock: Wakeful, id: str) -> None:
-    store = clock.service.store
+async def _similar(alarms: Wakeful, id: str) -> None:
+    store = alarms.service.store
     alarm = await store.get(id)
     assert alarm is not None
     await store.similar(alarm, among=100)
 
 
-def _forget_former(clock: Wakeful) -> str:
+def _forget_former(alarms: Wakeful) -> str:
     """What each change writes that can be undone. It finds its rows among the events, so it is looked at as a read."""
-    store: Any = clock.service.store
+    store: Any = alarms.service.store
     sql: str = store._sql["forget_former"]
     return sql
 
@@ -229,12 +229,12 @@ class TestSqlite:
         names: set[str] = set()
         found: list[tuple[str, str, Any]] = []
         with _noted_by_apsw() as noted:
-            async with asking(full_sqlite, names) as (clock, asked):
+            async with asking(full_sqlite, names) as (alarms, asked):
                 for name, read in asked.items():
                     noted.clear()
                     await read()
                     found += [(name, sql, bindings) for sql, bindings in noted if is_read(sql)]
-                found.append(("forget former", _forget_former(clock), {"alarm_id": full_sqlite.template}))
+                found.append(("forget former", _forget_former(alarms), {"alarm_id": full_sqlite.template}))
         db = apsw.Connection(full_sqlite.settings.db, statementcachesize=0)  # counters begin at 0 each time
         wrong = [f"{name}: {why}\n{sql}" for name, sql, bindings in found for why in _long_in_sqlite(db, sql, bindings)]
         db.close()
@@ -249,12 +249,12 @@ class TestPostgres:
         names: set[str] = set()
         found: list[tuple[str, str, Any]] = []
         noted = _noted_by_asyncpg(monkeypatch)
-        async with asking(full_postgres, names) as (clock, asked):
+        async with asking(full_postgres, names) as (alarms, asked):
             for name, read in asked.items():
                 noted.clear()
                 await read()
                 found += [(name, sql, args) for sql, args in noted if is_read(sql)]
-            found.append(("forget former", _forget_former(clock), ([full_postgres.template],)))
+            found.append(("forget former", _forget_former(alarms), ([full_postgres.template],)))
         monkeypatch.undo()
         settings = _SETTINGS | {"search_path": full_postgres.settings.schema}
         db = await asyncpg.connect(full_postgres.settings.db, server_settings=settings)

@@ -50,24 +50,24 @@ async def run(world: World, said: list[str], names: tuple[str, str]) -> None:
 
 async def everything(world: World, role: str, schema: str) -> None:
     """What a server does in a day."""
-    async with build(Settings(db=world.dsn_as(role), schema=schema, retention=timedelta(0))) as clock:
-        store = store_of(clock)
-        clock.handler("ops")(lambda wake: "ok")
-        alarm = await clock.set(delay=0.001, wake_message="work", target="ops", key="k")
-        await clock.set("in 1 hour", "later", target="ops")
-        assert await clock.run_due() == 1
-        assert [fire.result for fire in await clock.fires(alarm.id)] == ["ok"]
-        await clock.reset()
-        await clock.set(delay=0.001, wake_message="fetch me")
-        assert await clock.run_due() == 1
-        [(_, fire)] = await clock.inbox()
-        await clock.completed(fire.id, "done")
+    async with build(Settings(db=world.dsn_as(role), schema=schema, retention=timedelta(0))) as alarms:
+        store = store_of(alarms)
+        alarms.handler("ops")(lambda wake: "ok")
+        alarm = await alarms.set(delay=0.001, wake_message="work", target="ops", key="k")
+        await alarms.set("in 1 hour", "later", target="ops")
+        assert await alarms.run_due() == 1
+        assert [fire.result for fire in await alarms.fires(alarm.id)] == ["ok"]
+        await alarms.reset()
+        await alarms.set(delay=0.001, wake_message="fetch me")
+        assert await alarms.run_due() == 1
+        [(_, fire)] = await alarms.inbox()
+        await alarms.completed(fire.id, "done")
         assert await store.access.check_rows("select 1", within=30) == [(1,)]
         _, token = await TokenVerbs(store).new("ada", ["read"])
         await TokenVerbs(store).revoke(token.id)
         while await store.maintenance.purge(await store.now() + timedelta(days=1)):
             pass
-        assert (await clock.stats()).completed == 0
+        assert (await alarms.stats()).completed == 0
 
 
 async def test_a_role_that_owns_its_schema_is_enough_for_all_of_it(own_world: World, roles: tuple[str, str]) -> None:
@@ -81,9 +81,9 @@ async def test_a_role_that_owns_its_schema_is_enough_for_all_of_it(own_world: Wo
 
 async def test_it_reads_no_table_of_anybody_else(own_world: World, roles: tuple[str, str]) -> None:
     await run(own_world, statements("one role"), roles)
-    async with wakeful.open(own_world.dsn_as(roles[0]), schema=roles[0]) as clock:
+    async with wakeful.open(own_world.dsn_as(roles[0]), schema=roles[0]) as alarms:
         with pytest.raises(wakeful.WakefulError, match="permission denied"):
-            await store_of(clock).access.check_rows(f"select * from {own_world.alarms}", within=30)
+            await store_of(alarms).access.check_rows(f"select * from {own_world.alarms}", within=30)
 
 
 async def test_a_serving_role_does_all_of_it_but_migrate(own_world: World, roles: tuple[str, str]) -> None:

@@ -307,11 +307,11 @@ async def test_plain_functions_run_beside_each_other_up_to_the_limit(handler: Op
 
 
 async def test_a_plain_function_is_not_handed_what_would_wait_long_for_a_thread(tmp_path: Path) -> None:
-    async with wakeful.open(tmp_path / "w.db", total_concurrency=1000) as clock:
+    async with wakeful.open(tmp_path / "w.db", total_concurrency=1000) as alarms:
         for name, function in (("plain", plain_echo), ("async", echo)):
-            clock.handler(name)(function)
-        clock.handler("few", concurrency=3)(echo)
-        room = {name: served.concurrency for name, served in targets_of(clock).items()}
+            alarms.handler(name)(function)
+        alarms.handler("few", concurrency=3)(echo)
+        room = {name: served.concurrency for name, served in targets_of(alarms).items()}
     assert (room["plain"], room["async"], room["few"]) == (64, 1000, 3)
     assert Handler(plain_echo).room(10) == 10
 

@@ -28,13 +28,13 @@ MISTAKES = [
     ("web_app", 'on_conflict="replace"', 'on_conflict="merge"', "arg-type"),
     ("web_app", "max_failures=3", 'max_failures="3"', "arg-type"),
     ("web_app", 'status=("active", "paused")', 'status=("active", "done")', "arg-type"),
-    ("web_app", "clock.asgi()", "clock.asgy()", "attr-defined"),
-    ("worker", '@clock.handler("agent", reports=True)', "@clock.handler", "arg-type"),
+    ("web_app", "alarms.asgi()", "alarms.asgy()", "attr-defined"),
+    ("worker", '@alarms.handler("agent", reports=True)', "@alarms.handler", "arg-type"),
     ("worker", 'delay="10ms"', "delay=[10]", "arg-type"),
-    ("worker", '        clock.declare("elsewhere")', '        await clock.declare("elsewhere")', "misc"),
+    ("worker", '        alarms.declare("elsewhere")', '        await alarms.declare("elsewhere")', "misc"),
     ("worker", '{"report_within": "10m"}', '{"report_within": b"10m"}', "arg-type"),
-    ("remote_client", "await clock.snooze(created", "clock.snooze(created", "unused-coroutine"),
-    ("remote_client", "= await clock.inbox(wait=60)", "= clock.inbox(wait=60)", "assignment"),
+    ("remote_client", "await alarms.snooze(created", "alarms.snooze(created", "unused-coroutine"),
+    ("remote_client", "= await alarms.inbox(wait=60)", "= alarms.inbox(wait=60)", "assignment"),
     ("remote_client", 'outcome="completed"', 'outcome="done"', "arg-type"),
     ("own_tests", 'advance("3d")', "advance(None)", "arg-type"),
     ("own_tests", '("brief")(sends(sent))', '("brief")(sent.append)', "type-var"),
@@ -63,14 +63,14 @@ async def test_a_worker_runs(tmp_path: Path) -> None:
 
 
 async def test_a_remote_client_runs(tmp_path: Path) -> None:
-    async with serving(str(tmp_path / "w.db")) as house, house.clock.running():
+    async with serving(str(tmp_path / "w.db")) as house, house.alarms.running():
         told = await remote_client.main(house.url, "")
     assert told == ["when", "1 in the next two days, 1 in all", "0 9 * * 1-5", "c1"]
 
 
 def test_somebody_s_own_tests_pass(tmp_path: Path) -> None:
-    with SteppedWakeful(tmp_path / "w.db") as clock:  # the fixture, without the plugin that only an install brings
-        own_tests.test_the_brief_is_sent_once_a_day(clock)
+    with SteppedWakeful(tmp_path / "w.db") as alarms:  # the fixture, without the plugin that only an install brings
+        own_tests.test_the_brief_is_sent_once_a_day(alarms)
 
 
 @pytest.fixture(scope="module")

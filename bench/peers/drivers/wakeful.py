@@ -93,11 +93,11 @@ def create(given: dict[str, Any]) -> dict[str, Any]:
     place, jobs = place_of(given), given["jobs"]
 
     async def run() -> float:
-        async with wakeful.open(**place) as clock:
-            tune_interpreter(clock)  # as `wakeful serve` does
+        async with wakeful.open(**place) as alarms:
+            tune_interpreter(alarms)  # as `wakeful serve` does
 
             async def one(number: int) -> None:
-                await clock.set(at=FAR, wake_message="wake up", payload={"number": number})
+                await alarms.set(at=FAR, wake_message="wake up", payload={"number": number})
 
             return await measuring.by_callers(jobs, one)
 
@@ -111,11 +111,11 @@ def bulk(given: dict[str, Any]) -> dict[str, Any]:
     place, jobs = place_of(given), given["jobs"]
 
     async def run() -> float:
-        async with wakeful.open(**place) as clock:
-            tune_interpreter(clock)
+        async with wakeful.open(**place) as alarms:
+            tune_interpreter(alarms)
             started = time.perf_counter()
             for some in measuring.pieces(jobs):
-                await clock.create_many([CreateRequest(wake_message="wake up", fire_at=FAR.isoformat()) for _ in some])
+                await alarms.create_many([CreateRequest(wake_message="wake up", fire_at=FAR.isoformat()) for _ in some])
             return time.perf_counter() - started
 
     seconds = _served(run())
@@ -178,10 +178,10 @@ async def _migrated(place: dict[str, Any]) -> None:
 
 
 async def _created(place: dict[str, Any], asked: list[CreateRequest]) -> None:
-    async with wakeful.open(**place) as clock:
-        clock.handler("noop")(_never)
+    async with wakeful.open(**place) as alarms:
+        alarms.handler("noop")(_never)
         for some in measuring.pieces(len(asked)):
-            await clock.create_many([asked[number] for number in some])
+            await alarms.create_many([asked[number] for number in some])
 
 
 async def _never(wake: wakeful.Wake) -> None:

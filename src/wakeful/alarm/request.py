@@ -1,7 +1,7 @@
 """What a caller may ask for through any interface: each field declared once, with its description. Pure.
 
 HTTP bodies, the OpenAPI document, the arguments of MCP tools, the options of the command line and the keywords of
-`clock.set` come from these. None, or leaving a field out, means that the service fills in the default.
+`alarms.set` come from these. None, or leaving a field out, means that the service fills in the default.
 """
 
 from __future__ import annotations

@@ -120,8 +120,8 @@ def target_ls() -> None:
     Columns in a pipe: name, state, workers, remark.
     """
 
-    async def do(clock: Wakeful) -> tuple[list[TargetStatus], datetime]:
-        return await clock.targets(), await clock.service.now()
+    async def do(alarms: Wakeful) -> tuple[list[TargetStatus], datetime]:
+        return await alarms.targets(), await alarms.service.now()
 
     targets, now = asked().run(do)
     rows = [(one.target, one.state, str(one.workers), _remark(one)) for one in targets]
@@ -148,7 +148,7 @@ def target_pause(name: str, reason: str) -> None:
     """Deliver nothing to a target until it is resumed."""
     asked().settings()  # whoever asks a server is told that this needs the database
     state = asked().run(
-        lambda clock: clock.service.targets.pause(name, by=clock.settings.owner, reason=reason), creates=True
+        lambda alarms: alarms.service.targets.pause(name, by=alarms.settings.owner, reason=reason), creates=True
     )
     _state(state, "paused")
 
@@ -158,7 +158,7 @@ def target_pause(name: str, reason: str) -> None:
 def target_resume(name: str) -> None:
     """Deliver to a paused target again."""
     asked().settings()
-    _state(asked().run(lambda clock: clock.service.targets.resume(name, by=clock.settings.owner)), "ok")
+    _state(asked().run(lambda alarms: alarms.service.targets.resume(name, by=alarms.settings.owner)), "ok")
 
 
 def _state(state: TargetState, word: str) -> None:
@@ -218,7 +218,7 @@ def purge_command(older_than: str, all_owners: bool, dry_run: bool, yes: bool) -
     length = _with_unit(older_than)
     owner = "" if all_owners else asked().settings().owner
     whose = "of all owners" if all_owners else f"of the owner {clean(owner)}"
-    counts = asked().run(lambda clock: clock.service.count_old(length, owner=owner))
+    counts = asked().run(lambda alarms: alarms.service.count_old(length, owner=owner))
     if dry_run:
         fields = {name: str(count) for name, count in counts.items()} | {"deleted": "nothing: this is a dry run"}
         asked().output.record(fields, counts | {"deleted": 0, "dry_run": True})
@@ -228,7 +228,7 @@ def purge_command(older_than: str, all_owners: bool, dry_run: bool, yes: bool) -
         if not click.confirm(f"Delete {shown} {whose}, finished more than {older_than} ago?", err=True):
             click.echo("note: nothing was deleted", err=True)
             return 1
-    count = asked().run(lambda clock: clock.service.purge(length, owner=owner))
+    count = asked().run(lambda alarms: alarms.service.purge(length, owner=owner))
     asked().output.record({"deleted": str(count)}, {"deleted": count})
     return 0
 

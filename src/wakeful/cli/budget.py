@@ -22,8 +22,8 @@ def budget_command(id: str) -> None:
     allowed, cost, cost allowed, state, free again at.
     """
 
-    async def do(clock: Wakeful) -> tuple[list[BudgetUse], datetime]:
-        return await clock.budget(id), await clock.service.now()
+    async def do(alarms: Wakeful) -> tuple[list[BudgetUse], datetime]:
+        return await alarms.budget(id), await alarms.service.now()
 
     used, now = asked().run(do)
     out = asked().output

@@ -55,8 +55,8 @@ def is_chosen(given: dict[str, Any]) -> bool:
     return any(given.get(name) for name in _FILTERS)
 
 
-async def _found(clock: Wakeful, given: dict[str, Any], statuses: tuple[str, ...]) -> Found:
-    now = await clock.service.now()
+async def _found(alarms: Wakeful, given: dict[str, Any], statuses: tuple[str, ...]) -> Found:
+    now = await alarms.service.now()
     filters: dict[str, Any] = {
         "status": statuses,
         "target": given.get("target") or "",
@@ -66,10 +66,10 @@ async def _found(clock: Wakeful, given: dict[str, Any], statuses: tuple[str, ...
         "since": since(given.get("after"), "after", now),
         "until": since(given.get("before"), "before", now),
     }
-    page = await clock.find(**filters, limit=_PAGE)
+    page = await alarms.find(**filters, limit=_PAGE)
     found = list(page)
     while page.further is not None:
-        page = await clock.find(**filters, cursor=page.further, limit=_PAGE)
+        page = await alarms.find(**filters, cursor=page.further, limit=_PAGE)
         found += page
     return found, now
 
@@ -93,9 +93,9 @@ def picked(
         several = dict.fromkeys(ids)
         return ids if len(several) == 1 or _agreed(len(several), "alarm", verb, yes=given["yes"]) else None
     if ids:
-        return agreed_ids(asked().run(lambda clock: _named(clock, ids)), given, verb, (*statuses, *also))
+        return agreed_ids(asked().run(lambda alarms: _named(alarms, ids)), given, verb, (*statuses, *also))
     wanted = (given["status"],) if given.get("status") else statuses
-    return agreed_ids(asked().run(lambda clock: find(clock, given, wanted)), given, verb)
+    return agreed_ids(asked().run(lambda alarms: find(alarms, given, wanted)), given, verb)
 
 
 def agreed_ids(
@@ -115,36 +115,36 @@ def agreed_ids(
     return tuple(alarm.id for alarm in alarms) if _agreed(len(alarms), "alarm", verb, yes=given["yes"]) else None
 
 
-async def _named(clock: Wakeful, ids: tuple[str, ...]) -> Found:
-    alarms = [await clock.get(id) for id in ids]
-    return list({alarm.id: alarm for alarm in alarms}.values()), await clock.service.now()
+async def _named(alarms: Wakeful, ids: tuple[str, ...]) -> Found:
+    found = [await alarms.get(id) for id in ids]
+    return list({alarm.id: alarm for alarm in found}.values()), await alarms.service.now()
 
 
-async def to_cancel(clock: Wakeful, given: dict[str, Any], statuses: tuple[str, ...]) -> Found:
+async def to_cancel(alarms: Wakeful, given: dict[str, Any], statuses: tuple[str, ...]) -> Found:
     """Besides those that are pending, alarms that have fired and whose wake nobody has taken from the inbox yet."""
-    alarms, now = await _found(clock, given, statuses)
+    found, now = await _found(alarms, given, statuses)
     if any(given.get(name) for name in ("status", "before", "after")):
-        return alarms, now
+        return found, now
     names = {"target": "target", "label": "label", "conversation": "conversation_id", "text": "text"}
     filters: dict[str, Any] = {theirs: given.get(name) or "" for name, theirs in names.items()}
-    known = {alarm.id for alarm in alarms}
-    waiting = (await clock.cancel_many(**filters, dry_run=True)).alarms
-    return [*alarms, *(alarm for alarm in waiting if alarm.id not in known)], now
+    known = {alarm.id for alarm in found}
+    waiting = (await alarms.cancel_many(**filters, dry_run=True)).alarms
+    return [*found, *(alarm for alarm in waiting if alarm.id not in known)], now
 
 
-async def all_to_cancel(clock: Wakeful) -> Found:
+async def all_to_cancel(alarms: Wakeful) -> Found:
     """Every pending alarm, and every alarm whose wake nobody has taken from the inbox yet."""
-    alarms, now = await _found(clock, {}, PENDING)
-    known = {alarm.id for alarm in alarms}
-    waiting = dict.fromkeys(fire.alarm_id for fire in await _fires(clock, status="waiting"))
-    return [*alarms, *[await clock.get(id) for id in waiting if id not in known]], now
+    found, now = await _found(alarms, {}, PENDING)
+    known = {alarm.id for alarm in found}
+    waiting = dict.fromkeys(fire.alarm_id for fire in await _fires(alarms, status="waiting"))
+    return [*found, *[await alarms.get(id) for id in waiting if id not in known]], now
 
 
 def picked_fires(id: str, given: dict[str, Any]) -> tuple[str, ...] | None:
     """The id of a fire, or of all that failed or fell silent, oldest first, as `picked` has those of alarms."""
     if id and not given["dry_run"]:
         return (id,)
-    fires, now = asked().run(lambda clock: _failed(clock, id, given))
+    fires, now = asked().run(lambda alarms: _failed(alarms, id, given))
     if given["dry_run"]:
         rows = [(fire.id, fire.status, "would be retried") for fire in fires]
         document = {"fires": [views.fire_view(fire) for fire in fires], "dry_run": True, "now": now}
@@ -153,12 +153,12 @@ def picked_fires(id: str, given: dict[str, Any]) -> tuple[str, ...] | None:
     return tuple(fire.id for fire in fires) if _agreed(len(fires), "fire", "retried", yes=given["yes"]) else None
 
 
-async def _failed(clock: Wakeful, id: str, given: dict[str, Any]) -> tuple[list[Fire], datetime]:
-    now = await clock.service.now()
+async def _failed(alarms: Wakeful, id: str, given: dict[str, Any]) -> tuple[list[Fire], datetime]:
+    now = await alarms.service.now()
     if id:
-        return [await clock.fire_of(id)], now
+        return [await alarms.fire_of(id)], now
     fires = await _fires(
-        clock,
+        alarms,
         status=UNSUCCESSFUL,
         target=given.get("target") or "",
         since=since(given.get("after"), "after", now),
@@ -167,11 +167,11 @@ async def _failed(clock: Wakeful, id: str, given: dict[str, Any]) -> tuple[list[
     return fires[::-1], now
 
 
-async def _fires(clock: Wakeful, **filters: Any) -> list[Fire]:
-    page = await clock.fires(**filters, limit=_PAGE)
+async def _fires(alarms: Wakeful, **filters: Any) -> list[Fire]:
+    page = await alarms.fires(**filters, limit=_PAGE)
     found = list(page)
     while page.further is not None:
-        page = await clock.fires(**filters, cursor=page.further, limit=_PAGE)
+        page = await alarms.fires(**filters, cursor=page.further, limit=_PAGE)
         found += page
     return found
 

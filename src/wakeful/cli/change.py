@@ -24,14 +24,14 @@ Verb = Callable[[Wakeful, str], Awaitable[dict[str, Any]]]
 def _each(ids: tuple[str, ...], verb: Verb, noun: str = "alarms") -> int:
     """Do it to each. One that is refused does not keep the others from it; the exit status is the first refusal's."""
 
-    async def do(clock: Wakeful) -> tuple[list[dict[str, Any]], list[WakefulError], datetime]:
+    async def do(alarms: Wakeful) -> tuple[list[dict[str, Any]], list[WakefulError], datetime]:
         done, refused = [], []
         for id in tracked(ids, label="working"):
             try:
-                done.append(await verb(clock, id))
+                done.append(await verb(alarms, id))
             except WakefulError as error:
                 refused.append(error)
-        return done, refused, await clock.service.now()
+        return done, refused, await alarms.service.now()
 
     done, refused, now = asked().run(do)
     if done or asked().json:
@@ -75,23 +75,23 @@ def cancel_command(ids: tuple[str, ...], everything: bool, reason: str, **given:
         found = agreed_ids(asked().run(all_to_cancel), given, "cancelled")
         if found is None:
             return 0
-        count, now = asked().run(lambda clock: _cancel_all(clock, found, reason))
+        count, now = asked().run(lambda alarms: _cancel_all(alarms, found, reason))
         asked().output.record({"cancelled": str(count)}, {"cancelled": count, "now": now})
         return 0
 
-    async def one(clock: Wakeful, id: str) -> dict[str, Any]:
-        return _changed(await clock.cancel(id, reason=reason))
+    async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
+        return _changed(await alarms.cancel(id, reason=reason))
 
     chosen = picked(ids, given, "cancelled", ("active", "paused"), to_cancel, also=("fired",))
     return 0 if chosen is None else _each(chosen, one)
 
 
-async def _cancel_all(clock: Wakeful, ids: tuple[str, ...], reason: str) -> tuple[int, datetime]:
+async def _cancel_all(alarms: Wakeful, ids: tuple[str, ...], reason: str) -> tuple[int, datetime]:
     if not reason:
-        return await clock.reset(), await clock.service.now()
+        return await alarms.reset(), await alarms.service.now()
     for id in ids:
-        await clock.cancel(id, reason=reason)
-    return len(ids), await clock.service.now()
+        await alarms.cancel(id, reason=reason)
+    return len(ids), await alarms.service.now()
 
 
 @click.command("pause", cls=Command)
@@ -104,8 +104,8 @@ def pause_command(ids: tuple[str, ...], reason: str, **given: Any) -> int:
     Those that are named, or all active ones that fit the options.
     """
 
-    async def one(clock: Wakeful, id: str) -> dict[str, Any]:
-        return _changed(await clock.pause(id, reason=reason))
+    async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
+        return _changed(await alarms.pause(id, reason=reason))
 
     chosen = picked(ids, given, "paused", ("active",))
     return 0 if chosen is None else _each(chosen, one)
@@ -120,8 +120,8 @@ def resume_command(ids: tuple[str, ...], **given: Any) -> int:
     Those that are named, or all paused ones that fit the options.
     """
 
-    async def one(clock: Wakeful, id: str) -> dict[str, Any]:
-        return _changed(await clock.resume(id))
+    async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
+        return _changed(await alarms.resume(id))
 
     chosen = picked(ids, given, "resumed", ("paused",))
     return 0 if chosen is None else _each(chosen, one)
@@ -140,8 +140,8 @@ def snooze_command(words: tuple[str, ...], until: str | None, **given: Any) -> i
         raise InvalidRequest("it is not said for how long", field="FOR", fix='Give a duration, or --until "9am".')
     ids, wait = (words, None) if until is not None else (words[:-1], words[-1])
 
-    async def one(clock: Wakeful, id: str) -> dict[str, Any]:
-        return _changed(await clock.snooze(id, wait, until=until))
+    async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
+        return _changed(await alarms.snooze(id, wait, until=until))
 
     chosen = picked(tuple(ids), given, "put off", ("active",))
     return 0 if chosen is None else _each(chosen, one)
@@ -158,8 +158,8 @@ def skip_command(ids: tuple[str, ...], at: str | None, **given: Any) -> int:
     move a fire instead: wakeful snooze.
     """
 
-    async def one(clock: Wakeful, id: str) -> dict[str, Any]:
-        return _changed(await clock.skip(id, at=at))
+    async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
+        return _changed(await alarms.skip(id, at=at))
 
     chosen = picked(ids, given, "skipped once", ("active",))
     return 0 if chosen is None else _each(chosen, one)
@@ -175,8 +175,8 @@ def undo_command(ids: tuple[str, ...], when: str | None, **given: Any) -> int:
     A cancel, skip, pause or edit of the last 24 hours can be taken back, once, while nothing else changed since.
     """
 
-    async def one(clock: Wakeful, id: str) -> dict[str, Any]:
-        return _changed(await clock.undo(id, when=when))
+    async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
+        return _changed(await alarms.undo(id, when=when))
 
     chosen = picked(ids, given, "taken back to what they were", ALARM_STATUSES)
     return 0 if chosen is None else _each(chosen, one)
@@ -191,8 +191,8 @@ def fire_command(id: str) -> int:
     copy by which it is delivered.
     """
 
-    async def one(clock: Wakeful, id: str) -> dict[str, Any]:
-        made = await clock.fire(id)
+    async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
+        made = await alarms.fire(id)
         tell_notes(made.notes)
         return views.view(made.alarm)
 
@@ -200,8 +200,8 @@ def fire_command(id: str) -> int:
 
 
 def _report(say: Callable[[Wakeful], Awaitable[ChangedFire]]) -> None:
-    async def do(clock: Wakeful) -> tuple[ChangedFire, datetime]:
-        return await say(clock), await clock.service.now()
+    async def do(alarms: Wakeful) -> tuple[ChangedFire, datetime]:
+        return await say(alarms), await alarms.service.now()
 
     done, now = asked().run(do)
     tell_notes(done.notes)
@@ -234,11 +234,11 @@ def retry_command(fire: str, failed: bool, **given: Any) -> int:
     if chosen is None:
         return 0
     if fire:
-        _report(lambda clock: clock.retry(fire))
+        _report(lambda alarms: alarms.retry(fire))
         return 0
 
-    async def one(clock: Wakeful, id: str) -> dict[str, Any]:
-        return views.fire_view((await clock.retry(id)).fire)
+    async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
+        return views.fire_view((await alarms.retry(id)).fire)
 
     return _each(chosen, one, "fires")
 
@@ -260,7 +260,7 @@ def done_command(fire: str, result: str, cost: float | None, renew: bool) -> Non
     FIRE may be the alarm's id where one fire of it awaits a report.
     """
     said = ReportRequest(outcome="completed", result=result, cost=cost, renew=renew)
-    _report(lambda clock: clock.report(fire, said))
+    _report(lambda alarms: alarms.report(fire, said))
 
 
 @click.command("fail", cls=Command)
@@ -274,4 +274,4 @@ def fail_command(fire: str, reason: str, cost: float | None, renew: bool) -> Non
     It is retried as the alarm's policy says.
     """
     said = ReportRequest(outcome="failed", reason=reason, cost=cost, renew=renew)
-    _report(lambda clock: clock.report(fire, said))
+    _report(lambda alarms: alarms.report(fire, said))

@@ -80,7 +80,7 @@ class CliContext:
     def run(
         self, verb: Callable[[Wakeful], Awaitable[T]], *, creates: bool = False, delivers: bool = False, **flags: Any
     ) -> T:
-        """Open the database, or speak to the server that is named, do something with the clock, and close it.
+        """Open the database, or speak to the server that is named, run a verb, and close it.
 
         `creates`: a database is made where there is none yet. `delivers`: the targets are built too, for whoever runs
         the dispatcher.
@@ -100,8 +100,8 @@ class CliContext:
 
         async def opened() -> T:
             local = None if settings is None else build(settings, via="cli", delivers=delivers)
-            async with local or open_server(url, token) as clock:
-                return await verb(clock)
+            async with local or open_server(url, token) as alarms:
+                return await verb(alarms)
 
         return asyncio.run(opened())
 

@@ -81,15 +81,15 @@ def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any], *, wait: boo
     text, message = _read(kind, words, zone.name, SystemClock().now())
     payload = payload_of(given.pop("payload"))
 
-    async def do(clock: Wakeful) -> tuple[Created, datetime, Fire | None, ShellZone]:
-        now = await clock.service.now()
-        own = zone if named else await own_zone(clock, zone)
+    async def do(alarms: Wakeful) -> tuple[Created, datetime, Fire | None, ShellZone]:
+        now = await alarms.service.now()
+        own = zone if named else await own_zone(alarms, zone)
         wanted = CreateRequest(
             wake_message=message, when=text, timezone=own.name, payload=payload, policy=policy, **given
         )
-        added = await clock.create(wanted)
+        added = await alarms.create(wanted)
         if wait:
-            return added, now, await settled(clock, added.alarm), own
+            return added, now, await settled(alarms, added.alarm), own
         tell_notes(added.all_notes)
         return added, now, None, own
 

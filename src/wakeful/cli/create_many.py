@@ -36,10 +36,10 @@ def set_command(file: str) -> None:
     zone = asked().zone(None).name
     wanted = [one if one.timezone else replace(one, timezone=zone) for one in _requests(_text(file))]
 
-    async def do(clock: Wakeful) -> tuple[list[Created], datetime]:
-        made = await clock.create_many(wanted)
+    async def do(alarms: Wakeful) -> tuple[list[Created], datetime]:
+        made = await alarms.create_many(wanted)
         tell_notes(dict.fromkeys(note for one in made for note in one.notes))
-        return made, await clock.service.now()
+        return made, await alarms.service.now()
 
     _tell(*asked().run(do, creates=True))
 

@@ -52,7 +52,7 @@ def import_crontab(file: str, target: str, tz: str | None, system: bool | None, 
         click.echo(f"note: line {line}: {clean(name)}={clean(value)} is not taken along", err=True)
     done: dict[int, Created] = {}
     if yes and not dry_run:
-        answers = asked().run(lambda clock: _set(clock, found.taken, target), creates=True)
+        answers = asked().run(lambda alarms: _set(alarms, found.taken, target), creates=True)
         done = {job.line: answer for job, answer in zip(found.taken, answers, strict=True)}
     _tell(found, done, asked().output)
     return 1 if len(found.taken) < len(found.jobs) else 0
@@ -69,7 +69,7 @@ def _text(file: str) -> str:
         raise InvalidRequest(f"{file} cannot be read ({error})", field="FILE") from None
 
 
-async def _set(clock: Wakeful, jobs: list[CronJob], target: str) -> list[Created]:
+async def _set(alarms: Wakeful, jobs: list[CronJob], target: str) -> list[Created]:
     wanted = [
         CreateRequest(
             wake_message=job.command,
@@ -84,7 +84,7 @@ async def _set(clock: Wakeful, jobs: list[CronJob], target: str) -> list[Created
     ]
     answers: list[Created] = []
     for at in range(0, len(wanted), _AT_ONCE):
-        answers += await clock.create_many(wanted[at : at + _AT_ONCE])
+        answers += await alarms.create_many(wanted[at : at + _AT_ONCE])
     return answers
 
 

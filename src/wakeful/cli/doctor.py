@@ -76,8 +76,8 @@ async def _examined(settings: Settings, *, audit: bool) -> list[Finding]:
     if (missing := _missing(settings)) is not None:
         return [missing, _zones(settings)]
     try:
-        async with _unmigrated(settings) as clock:
-            return await _examine(clock, clock.service.store, audit=audit)
+        async with _unmigrated(settings) as alarms:
+            return await _examine(alarms, alarms.service.store, audit=audit)
     except InvalidRequest as error:  # what is configured cannot be built
         return [Finding("targets" if error.field.startswith("targets") else "database", "fail", *_words(error))]
     except StoreUnavailable as error:
@@ -88,11 +88,11 @@ async def _examined(settings: Settings, *, audit: bool) -> list[Finding]:
 async def _unmigrated(settings: Settings) -> AsyncIterator[Wakeful]:
     """Opened as it is: whoever asks how it is does not want it changed."""
     # A big file takes a while to look through.
-    clock = build(msgspec.structs.replace(settings, read_within=_PATIENCE), via="cli")
+    alarms = build(msgspec.structs.replace(settings, read_within=_PATIENCE), via="cli")
     try:
-        yield clock
+        yield alarms
     finally:
-        await clock.close()
+        await alarms.close()
 
 
 def _missing(settings: Settings) -> Finding | None:
@@ -102,12 +102,12 @@ def _missing(settings: Settings) -> Finding | None:
     return Finding("database", "fail", said, "wakeful serve makes it; so does the first alarm. Or name another: --db.")
 
 
-async def _examine(clock: Wakeful, store: Store, *, audit: bool) -> list[Finding]:
-    settings = clock.settings
+async def _examine(alarms: Wakeful, store: Store, *, audit: bool) -> list[Finding]:
+    settings = alarms.settings
     inspected = await store.maintenance.inspect()
     findings = diagnosis.database(inspected, _where(settings))
     if inspected.schema and not inspected.broken:
-        findings += await _running(clock, store)
+        findings += await _running(alarms, store)
     is_up_to_date = inspected.schema == inspected.known and not inspected.broken
     editions = await store.maintenance.editions() if is_up_to_date else []
     if audit and is_up_to_date:
@@ -120,13 +120,13 @@ async def _examine(clock: Wakeful, store: Store, *, audit: bool) -> list[Finding
                 keeps=None if settings.retention == FOREVER else settings.retention,
             )
         )
-    findings += [_zones(settings, editions), *diagnosis.calendars(clock.service.calendars), *_disk(settings)]
+    findings += [_zones(settings, editions), *diagnosis.calendars(alarms.service.calendars), *_disk(settings)]
     return findings
 
 
-async def _running(clock: Wakeful, store: Store) -> list[Finding]:
+async def _running(alarms: Wakeful, store: Store) -> list[Finding]:
     """What is told by the tables: who delivers, where to, what is late, who is let in."""
-    settings, service = clock.settings, clock.service
+    settings, service = alarms.settings, alarms.service
     here, now = SystemClock().now(), await store.now()
     workers, states = await store.maintenance.workers(), await store.maintenance.target_states()
     alive = any(is_alive(worker, now) for worker in workers)
@@ -135,7 +135,7 @@ async def _running(clock: Wakeful, store: Store) -> list[Finding]:
     return [
         diagnosis.dispatcher(workers, now),
         *diagnosis.targets(await service.targets.served(), states, running=alive),
-        *await _unusable(clock),
+        *await _unusable(alarms),
         diagnosis.overdue(await store.maintenance.backlog(lease=settings.lease), paused, now),
         diagnosis.clock(here, now, workers),
         diagnosis.door(
@@ -147,10 +147,10 @@ async def _running(clock: Wakeful, store: Store) -> list[Finding]:
     ]
 
 
-async def _unusable(clock: Wakeful) -> list[Finding]:
+async def _unusable(alarms: Wakeful) -> list[Finding]:
     """A target with which `serve` would refuse to start."""
     try:
-        await clock.check_targets()
+        await alarms.check_targets()
     except InvalidConfig as error:
         return [Finding(error.field or "targets", "fail", error.message, error.fix)]
     return []

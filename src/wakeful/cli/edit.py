@@ -54,25 +54,25 @@ def edit_command(id: str, policies: tuple[str, ...], version: int | None, **give
     """
     said = {name: value for name, value in given.items() if value is not None}
     if said or policies:
-        done = asked().run(lambda clock: _by_flags(clock, id, said, policies, version))
+        done = asked().run(lambda alarms: _by_flags(alarms, id, said, policies, version))
         _tell(done.alarm, done)
     else:
-        _tell(*asked().run(lambda clock: _in_editor(clock, id, version)))
+        _tell(*asked().run(lambda alarms: _in_editor(alarms, id, version)))
 
 
 async def _by_flags(
-    clock: Wakeful, id: str, said: dict[str, Any], policies: tuple[str, ...], version: int | None
+    alarms: Wakeful, id: str, said: dict[str, Any], policies: tuple[str, ...], version: int | None
 ) -> Changed:
-    alarm = await clock.get(id)
+    alarm = await alarms.get(id)
     if "payload" in said:
         said["payload"] = payload_of(said["payload"])
     if policies:
         said["policy"] = dict(map(_pair, policies))
-    return await _edited(clock, alarm.id, said, version)
+    return await _edited(alarms, alarm.id, said, version)
 
 
-async def _edited(clock: Wakeful, id: str, fields: dict[str, Any], version: int | None) -> Changed:
-    done = await clock.edit(id, request_of(EditRequest, fields), version=version)
+async def _edited(alarms: Wakeful, id: str, fields: dict[str, Any], version: int | None) -> Changed:
+    done = await alarms.edit(id, request_of(EditRequest, fields), version=version)
     tell_notes(done.notes)
     return done
 
@@ -93,9 +93,9 @@ def _pair(given: str) -> tuple[str, Any]:
     return name, int(value) if name in POLICY_COUNTS and value.isdigit() else value
 
 
-async def _in_editor(clock: Wakeful, id: str, version: int | None) -> tuple[Alarm, Changed | None]:
+async def _in_editor(alarms: Wakeful, id: str, version: int | None) -> tuple[Alarm, Changed | None]:
     """The alarm, and what changed it; None where nothing did."""
-    alarm = await clock.get(id)
+    alarm = await alarms.get(id)
     before = text = text_of(alarm)
     while True:
         edited = click.edit(text, extension=".toml")
@@ -106,7 +106,7 @@ async def _in_editor(clock: Wakeful, id: str, version: int | None) -> tuple[Alar
             fields = changed(before, text)
             if not fields:
                 return alarm, None
-            done = await _edited(clock, alarm.id, fields, version or alarm.version)
+            done = await _edited(alarms, alarm.id, fields, version or alarm.version)
             return done.alarm, done
         except StaleVersion as error:
             raise _with_text(error, text) from None

@@ -27,10 +27,10 @@ def history_command(status: HistoryStatus | None, target: str, after: str | None
     Columns in a pipe: scheduled for, status, target, id, attempts, label, message, outcome.
     """
 
-    async def do(clock: Wakeful) -> tuple[list[HistoryEntry], datetime]:
-        now = await clock.service.now()
+    async def do(alarms: Wakeful) -> tuple[list[HistoryEntry], datetime]:
+        now = await alarms.service.now()
         begin = since(after, "since", now)
-        found = await clock.history(status=status or "", target=target, since=begin, limit=limit)
+        found = await alarms.history(status=status or "", target=target, since=begin, limit=limit)
         tell_notes(found.notes)
         return found, now
 
@@ -45,8 +45,8 @@ def failed_command(limit: int) -> None:
     The columns are those of `wakeful history`.
     """
 
-    async def do(clock: Wakeful) -> tuple[list[HistoryEntry], datetime]:
-        return await clock.failed(limit=limit), await clock.service.now()
+    async def do(alarms: Wakeful) -> tuple[list[HistoryEntry], datetime]:
+        return await alarms.failed(limit=limit), await alarms.service.now()
 
     _entries(*asked().run(do), empty="No fire has failed.")
 
@@ -95,10 +95,10 @@ def agenda_command(hours: float, limit: int) -> None:
     Columns in a pipe: fires at, schedule, target, id, label, message.
     """
 
-    async def do(clock: Wakeful) -> tuple[list[tuple[datetime, Alarm]], datetime]:
-        found = await clock.agenda(hours=hours, limit=limit)
+    async def do(alarms: Wakeful) -> tuple[list[tuple[datetime, Alarm]], datetime]:
+        found = await alarms.agenda(hours=hours, limit=limit)
         tell_notes(found.notes)
-        return found, await clock.service.now()
+        return found, await alarms.service.now()
 
     coming, now = asked().run(do)
     out = asked().output
@@ -120,8 +120,8 @@ def agenda_command(hours: float, limit: int) -> None:
 def stats_command() -> None:
     """Count alarms and fires."""
 
-    async def do(clock: Wakeful) -> tuple[Stats, datetime]:
-        return await clock.stats(), await clock.service.now()
+    async def do(alarms: Wakeful) -> tuple[Stats, datetime]:
+        return await alarms.stats(), await alarms.service.now()
 
     stats, now = asked().run(do)
     counts = msgspec.structs.asdict(stats)

@@ -48,7 +48,7 @@ def import_ics(file: str, target: str, tz: str | None, dry_run: bool) -> int:
     done = (
         [tried(event) for event in found]
         if dry_run
-        else asked().run(lambda clock: import_events(clock, found), creates=True)
+        else asked().run(lambda alarms: import_events(alarms, found), creates=True)
     )
     _tell(done, asked().output, dry_run=dry_run)
     return 1 if any(one.found.reason for one in done) else 0
@@ -141,16 +141,16 @@ def tried(event: FoundEvent) -> ImportedEvent:
     return ImportedEvent(event, WOULD if event.coming else PAST)
 
 
-async def import_events(clock: Alarms, found: Sequence[FoundEvent]) -> list[ImportedEvent]:
+async def import_events(alarms: Alarms, found: Sequence[FoundEvent]) -> list[ImportedEvent]:
     """Do it. An event that is refused is left out with the reason, and the others are taken over."""
-    waiting = await _waiting(clock)
+    waiting = await _waiting(alarms)
     done: list[ImportedEvent] = []
     for event in found:
         if event.reason:
             done.append(ImportedEvent(event, LEFT))
             continue
         try:
-            done.append(await _take_over(clock, event, waiting.get(event.key, [])))
+            done.append(await _take_over(alarms, event, waiting.get(event.key, [])))
         except UnknownTarget:
             raise
         except (InvalidRequest, Conflict) as error:
@@ -158,11 +158,11 @@ async def import_events(clock: Alarms, found: Sequence[FoundEvent]) -> list[Impo
     return done
 
 
-async def _waiting(clock: Alarms) -> dict[str, list[Alarm]]:
+async def _waiting(alarms: Alarms) -> dict[str, list[Alarm]]:
     """The alarms of earlier imports that still wait, by what the keys of their event begin with."""
     found: dict[str, list[Alarm]] = {}
     last: Alarm | None = None
-    while page := await clock.find(status=("active", "paused"), text=KEYS, limit=_PAGE, cursor=last):
+    while page := await alarms.find(status=("active", "paused"), text=KEYS, limit=_PAGE, cursor=last):
         for alarm in page:
             if alarm.idempotency_key.startswith(KEYS):
                 found.setdefault(alarm.idempotency_key.rpartition(":")[0], []).append(alarm)
@@ -170,21 +170,21 @@ async def _waiting(clock: Alarms) -> dict[str, list[Alarm]]:
     return found
 
 
-async def _take_over(clock: Alarms, event: FoundEvent, waiting: Sequence[Alarm]) -> ImportedEvent:
+async def _take_over(alarms: Alarms, event: FoundEvent, waiting: Sequence[Alarm]) -> ImportedEvent:
     """Make the alarms here what the event says: all of them at once, before those that it has no more are cancelled."""
     known = {alarm.idempotency_key: alarm for alarm in waiting}
     for one in event.coming:
         if one.key not in known:  # fired or cancelled here since: that stays so, unless the event has changed
-            known |= {alarm.idempotency_key: alarm for alarm in await clock.find(key=one.key, limit=1)}
+            known |= {alarm.idempotency_key: alarm for alarm in await alarms.find(key=one.key, limit=1)}
     changed = [one for one in event.coming if one.key not in known or _revision(known[one.key]) != one.revision]
     same = {one.key for one in event.alarms if one.key in known and _revision(known[one.key]) == one.revision}
     wanted = {one.key for one in changed} | same
     gone = [alarm for alarm in waiting if alarm.idempotency_key not in wanted]
     answers = (
-        await clock.create_many([replace(one.request, on_conflict="replace") for one in changed]) if changed else []
+        await alarms.create_many([replace(one.request, on_conflict="replace") for one in changed]) if changed else []
     )
     for alarm in gone:
-        await clock.cancel(alarm.id)
+        await alarms.cancel(alarm.id)
     ids = (*(answer.alarm.id for answer in answers), *(known[key].id for key in same))
     return ImportedEvent(event, _state(event, had=bool(known), has_changed=bool(changed), has_gone=bool(gone)), ids)
 

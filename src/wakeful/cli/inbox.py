@@ -36,11 +36,11 @@ def wait_command(limit: str | None, most: int, target: str, conversation: str, d
     """
     patience = None if limit is None else duration(limit).total_seconds()
 
-    async def do(clock: Wakeful) -> tuple[list[TakenWake], datetime]:
+    async def do(alarms: Wakeful) -> tuple[list[TakenWake], datetime]:
         ending = None if patience is None else stopwatch() + patience
         while True:
             left = AT_A_TIME if ending is None else ending - stopwatch()
-            found = await clock.inbox(
+            found = await alarms.inbox(
                 limit=most,
                 wait=max(0.0, min(left, AT_A_TIME)),
                 target=target,
@@ -49,7 +49,7 @@ def wait_command(limit: str | None, most: int, target: str, conversation: str, d
             )
             if found or (left <= AT_A_TIME and ending is not None):
                 tell_notes(found.notes)
-                return found, await clock.service.now()
+                return found, await alarms.service.now()
 
     found, now = asked().run(do)
     out = asked().output

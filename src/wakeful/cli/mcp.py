@@ -39,14 +39,14 @@ def mcp_command(dispatch: bool, **flags: Any) -> None:
     settings = asked().settings(**flags)
     log_to_stderr(settings.log_level, settings.log_format, hide=settings.secrets)
 
-    async def answer(clock: Wakeful) -> None:
+    async def answer(alarms: Wakeful) -> None:
         from wakeful.mcp import stdio
 
-        async with _asking(clock.settings) as principal_of:
+        async with _asking(alarms.settings) as principal_of:
             await principal_of(None)  # a wrong token ends it here, where its owner sees why
-            async with _dispatching(clock, wanted=dispatch):
-                log.info("MCP on stdio, store %s", shown(clock.settings.db))
-                await stdio(clock.service, clock.settings, principal_of)
+            async with _dispatching(alarms, wanted=dispatch):
+                log.info("MCP on stdio, store %s", shown(alarms.settings.db))
+                await stdio(alarms.service, alarms.settings, principal_of)
 
     asked().run(answer, creates=True, delivers=True, **flags)
 
@@ -72,17 +72,17 @@ async def _asking(settings: Settings) -> AsyncIterator[Callable[[Any], Awaitable
 
 
 @contextlib.asynccontextmanager
-async def _dispatching(clock: Wakeful, *, wanted: bool) -> AsyncIterator[None]:
+async def _dispatching(alarms: Wakeful, *, wanted: bool) -> AsyncIterator[None]:
     """Dispatch, where that is wanted, until the agent goes or a signal comes; what is in flight comes down first."""
     loop, running = asyncio.get_running_loop(), None
     if wanted:
-        await clock.check_targets()
-        running = asyncio.create_task(clock.dispatcher.run(), name="wakeful dispatcher")
+        await alarms.check_targets()
+        running = asyncio.create_task(alarms.dispatcher.run(), name="wakeful dispatcher")
         running.add_done_callback(_ended)
 
     async def stop() -> None:
         if running is not None:
-            clock.dispatcher.stop()
+            alarms.dispatcher.stop()
             await asyncio.wait((running,))
 
     def told() -> None:

@@ -39,7 +39,7 @@ def preview_command(when: tuple[str, ...], tz: str | None, count: int) -> None:
     """
     zone, text = asked().zone(tz), " ".join(when)
     if asked().server()[0]:
-        found, zone = asked().run(lambda clock: _understood(clock, text, tz, zone))
+        found, zone = asked().run(lambda alarms: _understood(alarms, text, tz, zone))
     else:
         found, zone = _understood_here(text, tz, zone)
     fires = found.next(count)
@@ -56,9 +56,9 @@ def preview_command(when: tuple[str, ...], tz: str | None, count: int) -> None:
     out.record(fields if out.terminal else fields | {"now": utc(found.now)}, _document(found, count))
 
 
-async def _understood(clock: Wakeful, text: str, tz: str | None, zone: ShellZone) -> tuple[Understood, ShellZone]:
-    own = zone if tz else await own_zone(clock, zone)
-    return await clock.parse(text, timezone=own.name), own
+async def _understood(alarms: Wakeful, text: str, tz: str | None, zone: ShellZone) -> tuple[Understood, ShellZone]:
+    own = zone if tz else await own_zone(alarms, zone)
+    return await alarms.parse(text, timezone=own.name), own
 
 
 def _understood_here(text: str, tz: str | None, zone: ShellZone) -> tuple[Understood, ShellZone]:
@@ -87,7 +87,7 @@ def _own_settings(settings: Settings) -> OwnerSettings:
     if "://" not in settings.db and not os.path.exists(settings.db):
         return OwnerSettings()
     try:
-        found = asked().run(lambda clock: clock.owner_settings())
+        found = asked().run(lambda alarms: alarms.owner_settings())
     except (StoreUnavailable, InvalidConfig):
         return OwnerSettings()
     return OwnerSettings(**{name: getattr(found, name) for name in found.own})

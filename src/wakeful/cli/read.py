@@ -37,8 +37,8 @@ def ls_command(
     """
     statuses = (status,) if status else () if everything else ("active", "paused")
 
-    async def do(clock: Wakeful) -> tuple[list[Alarm], datetime]:
-        now = await clock.service.now()
+    async def do(alarms: Wakeful) -> tuple[list[Alarm], datetime]:
+        now = await alarms.service.now()
         filters = {
             "status": statuses,
             "kind": given["kind"] or "",
@@ -49,7 +49,7 @@ def ls_command(
             "since": since(after, "since", now),
             "until": since(before, "until", now),
         }
-        return await _pages(clock, filters, limit), now
+        return await _pages(alarms, filters, limit), now
 
     found, now = asked().run(do)
     if len(found) > limit:
@@ -57,12 +57,12 @@ def ls_command(
     _list(found[:limit], now)
 
 
-async def _pages(clock: Wakeful, filters: dict[str, Any], limit: int) -> list[Alarm]:
+async def _pages(alarms: Wakeful, filters: dict[str, Any], limit: int) -> list[Alarm]:
     """As many as asked, and one more where there are more."""
     found: list[Alarm] = []
     while len(found) <= limit:
         size = min(_PAGE, limit + 1 - len(found))
-        page = await clock.find(**filters, cursor=found[-1] if found else None, limit=size)
+        page = await alarms.find(**filters, cursor=found[-1] if found else None, limit=size)
         found += page
         if len(page) < size:
             break
@@ -96,9 +96,9 @@ def _list(alarms: list[Alarm], now: datetime) -> None:
 def show_command(id: str, count: int) -> None:
     """Show one alarm and its latest fires."""
 
-    async def do(clock: Wakeful) -> tuple[Alarm, list[Fire], datetime]:
-        alarm = await clock.get(id)
-        return alarm, await clock.fires(alarm.id, limit=count) if count else [], await clock.service.now()
+    async def do(alarms: Wakeful) -> tuple[Alarm, list[Fire], datetime]:
+        alarm = await alarms.get(id)
+        return alarm, await alarms.fires(alarm.id, limit=count) if count else [], await alarms.service.now()
 
     alarm, fires, now = asked().run(do)
     shown: dict[str, Any] = views.view(alarm) | {"when": words(alarm)}
@@ -134,7 +134,7 @@ def why_command(id: str) -> None:
 
     ID is an alarm's, or a fire's for that fire alone.
     """
-    why = asked().run(lambda clock: clock.why(id))
+    why = asked().run(lambda alarms: alarms.why(id))
     out = asked().output
     if out.json:
         click.echo(views.encode(why))

@@ -32,8 +32,8 @@ def settings_command(**given: str | None) -> None:
     if changes and not asked().server()[0]:
         changed(OwnerSettings(), wanted, asked().settings())  # what is refused makes no database
 
-    async def do(clock: Wakeful) -> OwnerSettingsView:
-        return await (clock.change_settings(wanted) if changes else clock.owner_settings())
+    async def do(alarms: Wakeful) -> OwnerSettingsView:
+        return await (alarms.change_settings(wanted) if changes else alarms.owner_settings())
 
     found = asked().run(do, creates=changes)
     out = asked().output

@@ -34,8 +34,8 @@ def signal_command(name: str, payload: str | None) -> int:
     if isinstance(given, Raw):
         check_payload(raw_text(given))  # also before it is sent to a server
 
-    async def do(clock: Wakeful) -> tuple[Signalled, datetime]:
-        return await clock.signal(name, given), await clock.service.now()
+    async def do(alarms: Wakeful) -> tuple[Signalled, datetime]:
+        return await alarms.signal(name, given), await alarms.service.now()
 
     done, now = asked().run(do)
     out = asked().output

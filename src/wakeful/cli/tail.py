@@ -39,10 +39,10 @@ def tail_command(id: str, follow: bool, limit: int, whats: tuple[str, ...]) -> N
     """
     out = asked().output
 
-    async def do(clock: Wakeful) -> None:
-        say = _Teller(clock, out)
+    async def do(alarms: Wakeful) -> None:
+        say = _Teller(alarms, out)
         said = 0
-        async for event in _events(clock, id, whats, limit=limit, follow=follow):
+        async for event in _events(alarms, id, whats, limit=limit, follow=follow):
             await say(event)
             said += 1
         if not said and limit:
@@ -55,20 +55,20 @@ def tail_command(id: str, follow: bool, limit: int, whats: tuple[str, ...]) -> N
 
 
 async def _events(
-    clock: Wakeful, id: str, whats: tuple[str, ...], *, limit: int, follow: bool
+    alarms: Wakeful, id: str, whats: tuple[str, ...], *, limit: int, follow: bool
 ) -> AsyncIterator[LiveEvent]:
     if id:
-        id = (await clock.get(id)).id  # NotFound, where there is none
+        id = (await alarms.get(id)).id  # NotFound, where there is none
     if not follow:
-        for event in await _latest(clock, id, whats, limit):
+        for event in await _latest(alarms, id, whats, limit):
             yield event
         return
     opened = asyncio.Event()
-    following = clock.events(*whats, alarm_id=id, opened=opened)
+    following = alarms.events(*whats, alarm_id=id, opened=opened)
     coming = asyncio.ensure_future(anext(following))
     try:
         await _either(coming, opened)  # before it is read what was last: nothing falls between the two
-        told = await _latest(clock, id, whats, limit)
+        told = await _latest(alarms, id, whats, limit)
         for event in told:
             yield event
         known = {_key(event) for event in told}
@@ -98,8 +98,8 @@ async def _either(coming: asyncio.Future[LiveEvent], opened: asyncio.Event) -> N
     ready.cancel()
 
 
-async def _latest(clock: Wakeful, id: str, whats: tuple[str, ...], limit: int) -> list[LiveEvent]:
-    return await clock.recent_events(*whats, alarm_id=id, limit=limit) if limit else []
+async def _latest(alarms: Wakeful, id: str, whats: tuple[str, ...], limit: int) -> list[LiveEvent]:
+    return await alarms.recent_events(*whats, alarm_id=id, limit=limit) if limit else []
 
 
 def _key(event: LiveEvent) -> tuple[object, ...]:
@@ -109,8 +109,8 @@ def _key(event: LiveEvent) -> tuple[object, ...]:
 class _Teller:
     """Says events one by one, with the words of their alarms."""
 
-    def __init__(self, clock: Wakeful, out: Output) -> None:
-        self._clock = clock
+    def __init__(self, alarms: Wakeful, out: Output) -> None:
+        self._clock = alarms
         self._out = out
         self._words: dict[str, Alarm | None] = {}
 

@@ -112,10 +112,10 @@ def asked_zone(given: str | None, settings: Settings | None) -> ShellZone:
     return shell_zone(os.environ)
 
 
-async def own_zone(clock: Wakeful, otherwise: ShellZone) -> ShellZone:
+async def own_zone(alarms: Wakeful, otherwise: ShellZone) -> ShellZone:
     """The zone that the owner has set for all alarms, where there is one: it counts before the shell's."""
     try:
-        found = await clock.owner_settings()
+        found = await alarms.owner_settings()
     except NotFound:  # a server of an earlier version
         return otherwise
     return ShellZone(found.timezone, OWN_ZONE) if "timezone" in found.own else otherwise

@@ -44,9 +44,9 @@ def top_command(once: bool, every: float) -> None:
 
 
 def _watch(out: Output, every: float) -> None:
-    async def do(clock: Wakeful) -> None:
+    async def do(alarms: Wakeful) -> None:
         while True:
-            seen = await _look(clock)
+            seen = await _look(alarms)
             screen = _screen(seen, asked().output)  # the window may have changed
             click.echo(_CLEAR + screen, nl=False, color=out.coloured)
             await SystemClock().sleep(every)
@@ -58,8 +58,8 @@ def _watch(out: Output, every: float) -> None:
         click.echo(_APART[1], nl=False)
 
 
-async def _look(clock: Wakeful) -> Overview:
-    return await clock.overview()
+async def _look(alarms: Wakeful) -> Overview:
+    return await alarms.overview()
 
 
 def _tell(seen: Overview, out: Output) -> None:

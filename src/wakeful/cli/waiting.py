@@ -21,14 +21,14 @@ _OPEN: Final = ("retrying",)  # another attempt follows
 _PENDING: Final = ("active", "paused")
 
 
-async def settled(clock: Wakeful, alarm: Alarm) -> Fire | None:
+async def settled(alarms: Wakeful, alarm: Alarm) -> Fire | None:
     """The fire of a one-shot alarm once it is delivered or given up; None where the alarm ended without one."""
-    async with _delivering(clock, alarm):
-        moment = asked().output.when(alarm.next_fire_at, await clock.service.now())
+    async with _delivering(alarms, alarm):
+        moment = asked().output.when(alarm.next_fire_at, await alarms.service.now())
         click.echo(f"note: waiting until it fires: {moment}; Ctrl-C ends the waiting, not the alarm", err=True)
         while True:
-            now = await clock.get(alarm.id)
-            fires = await clock.fires(alarm.id, limit=1)
+            now = await alarms.get(alarm.id)
+            fires = await alarms.fires(alarm.id, limit=1)
             if fires and fires[0].status not in _OPEN:
                 return fires[0]
             if now.status not in _PENDING:
@@ -37,19 +37,19 @@ async def settled(clock: Wakeful, alarm: Alarm) -> Fire | None:
 
 
 @contextlib.asynccontextmanager
-async def _delivering(clock: Wakeful, alarm: Alarm) -> AsyncIterator[None]:
+async def _delivering(alarms: Wakeful, alarm: Alarm) -> AsyncIterator[None]:
     """Deliver in this process where no worker does: otherwise the waiting would have no end."""
     # Whoever answers us at a server delivers there as well.
-    if clock.service.is_remote or (await clock.service.targets.served()).get(alarm.target):
+    if alarms.service.is_remote or (await alarms.service.targets.served()).get(alarm.target):
         yield
         return
     click.echo("note: no worker is running on this database: this command delivers while it waits", err=True)
-    await clock.check_targets()
-    running = asyncio.create_task(clock.dispatcher.run(), name="wakeful dispatcher")
+    await alarms.check_targets()
+    running = asyncio.create_task(alarms.dispatcher.run(), name="wakeful dispatcher")
     try:
         yield
     finally:
-        clock.dispatcher.stop()
+        alarms.dispatcher.stop()
         await asyncio.wait((running,))
     running.result()
 

@@ -1,4 +1,4 @@
-"""Build a clock from settings: the only module that chooses the store and the targets."""
+"""Build the client from settings: the only module that chooses the store and the targets."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def open(
     token: str | None = None,
     **settings: Unpack[OpenKeywords],
 ) -> Wakeful:
-    """Open a clock on a SQLite file, a `postgresql://…` database, or a server at `https://…`.
+    """Open the alarms in a SQLite file, in a `postgresql://…` database, or on a server at `https://…`.
 
-    >>> async with wakeful.open("wakeful.db", owner="ada") as clock:
-    ...     alarm = await clock.set("tomorrow at 9am", "Check the grant portal")
+    >>> async with wakeful.open("wakeful.db", owner="ada") as alarms:
+    ...     alarm = await alarms.set("tomorrow at 9am", "Check the grant portal")
 
     Settings that are not given here come from WAKEFUL_* variables and wakeful.toml; for a server, from WAKEFUL_URL and
     WAKEFUL_TOKEN. `token` says whose alarms they are there: a server has its own settings, and takes none from here.
@@ -71,10 +71,10 @@ def open_sync(
     token: str | None = None,
     **settings: Unpack[OpenKeywords],
 ) -> SyncWakeful:
-    """Open a clock whose verbs need no `await`, for plain scripts and notebooks.
+    """Open alarms whose verbs need no `await`, for plain scripts and notebooks.
 
-    >>> with wakeful.open_sync("wakeful.db") as clock:
-    ...     alarm = clock.set("tomorrow at 9am", "Check the grant portal")
+    >>> with wakeful.open_sync("wakeful.db") as alarms:
+    ...     alarm = alarms.set("tomorrow at 9am", "Check the grant portal")
 
     `background`: dispatch as long as it is open.
     """
@@ -96,7 +96,7 @@ def _server(db: str | os.PathLike[str] | None) -> str:
 
 
 def open_server(url: str, token: str | None = None, *, clock: Clock | None = None) -> Wakeful:
-    """A clock on a server. Without a token, that of WAKEFUL_TOKEN counts."""
+    """The alarms on a server. Without a token, that of WAKEFUL_TOKEN counts."""
     from wakeful.remote import RemoteWakeful, server_address
 
     return RemoteWakeful(server_address(url, token), clock=clock)
@@ -110,7 +110,7 @@ def build(
     delivers: bool = True,
     store: Store | None = None,
 ) -> Wakeful:
-    """A clock on the database of the settings, or on a store that is there already.
+    """The alarms in the database of the settings, or in a store that is there already.
 
     One that delivers nothing knows its targets by name and does not build them: what they are built of takes longer to
     import than a command of the shell to run.

@@ -73,7 +73,7 @@ def run_process(main: Coroutine[Any, Any, None]) -> None:
 
 
 async def stay(
-    clock: Wakeful,
+    alarms: Wakeful,
     run: Callable[[Wakeful], Awaitable[None]],
     *,
     create: bool = False,
@@ -83,39 +83,39 @@ async def stay(
 
     Create: an empty file is made also where there has been a database that is gone. Parent: who else tells it to stop.
     """
-    file, tells = _file(clock.settings.db), parent is None or parent.announces
+    file, tells = _file(alarms.settings.db), parent is None or parent.announces
     if file is not None and create:
         begin_anew(file)
     # Without a gap: from the first try to open the database until it is closed.
     with handling_signals() as handler, parent.heard(handler) if parent else contextlib.nullcontext():
-        telling = parent.say_alive(clock.service.clock, lambda: is_alive(clock)) if parent else _tell_systemd(clock)
+        telling = parent.say_alive(alarms.service.clock, lambda: is_alive(alarms)) if parent else _tell_systemd(alarms)
         alive = asyncio.create_task(telling, name="wakeful watchdog")
         try:
-            if await _opened(clock):
+            if await _opened(alarms):
                 if file is not None:
                     expect(file)
-                async with _telling_of_targets(clock) if tells else contextlib.nullcontext():
-                    await run(clock)
+                async with _telling_of_targets(alarms) if tells else contextlib.nullcontext():
+                    await run(alarms)
         finally:
             alive.cancel()
-            await clock.close()
+            await alarms.close()
 
 
-async def _tell_systemd(clock: Wakeful) -> None:
+async def _tell_systemd(alarms: Wakeful) -> None:
     """Say again and again that this process is alive. A loop that stands still says nothing, and is restarted.
 
     So is one whose dispatcher does not run any more. A database that is away does not call for a restart: waiting for
     it is what this process does.
     """
     while (interval := systemd.watchdog_interval()) is not None:
-        if is_alive(clock):
+        if is_alive(alarms):
             systemd.notify(systemd.ALIVE)
-        await clock.service.clock.sleep(interval)
+        await alarms.service.clock.sleep(interval)
 
 
-def is_alive(clock: Wakeful) -> bool:
+def is_alive(alarms: Wakeful) -> bool:
     """Whether this process is as it should be: the loop of its dispatcher, if it has one, runs."""
-    pulse = clock._pulse()
+    pulse = alarms._pulse()
     return pulse is None or not pulse.stuck
 
 
@@ -123,12 +123,12 @@ def _file(db: str) -> str | None:
     return None if "://" in db else os.path.abspath(db)
 
 
-async def _opened(clock: Wakeful) -> bool:
+async def _opened(alarms: Wakeful) -> bool:
     """Open the database, waiting for it if that can help, else raise. False: told to stop meanwhile."""
     stopped, wait = asyncio.Event(), FIRST_WAIT
     with stopped_by_signals(stopped.set):
         while not stopped.is_set():
-            opening = asyncio.ensure_future(clock._open())
+            opening = asyncio.ensure_future(alarms._open())
             await _unless(stopped, opening)
             if opening.cancelled():
                 break
@@ -138,7 +138,7 @@ async def _opened(clock: Wakeful) -> bool:
             if not isinstance(error, StoreUnavailable) or not error.passing:
                 raise error
             log.warning("cannot start yet, trying again in %.2f s: %s", wait, error)
-            await _unless(stopped, asyncio.ensure_future(clock.service.clock.sleep(wait)))
+            await _unless(stopped, asyncio.ensure_future(alarms.service.clock.sleep(wait)))
             wait = min(wait * 2, LONGEST_WAIT)
     return False
 
@@ -156,39 +156,39 @@ async def _unless(stopped: asyncio.Event, doing: asyncio.Future[Any]) -> None:
 
 
 async def serve(
-    clock: Wakeful, *, ready: Callable[[str], None] | None = None, parent: ParentLink | None = None
+    alarms: Wakeful, *, ready: Callable[[str], None] | None = None, parent: ParentLink | None = None
 ) -> None:
     """Dispatch and answer HTTP until told to stop. `ready` is called with the address once connections are accepted.
 
     With a parent, other processes listen at the same port, and one of them says where that is.
     """
-    await _prepare(clock)
-    await _tell_of_tokens(clock)
-    with await _listen(clock, "port", is_shared=parent is not None) as listener:
+    await _prepare(alarms)
+    await _tell_of_tokens(alarms)
+    with await _listen(alarms, "port", is_shared=parent is not None) as listener:
         # With port 0 the real one is known only now, and report URLs must name it.
-        clock.settings = replace(clock.settings, port=listener.getsockname()[1])
-        async with _telling_apart(clock, parent):
-            await _serve_at(listener, clock, ready, parent)
+        alarms.settings = replace(alarms.settings, port=listener.getsockname()[1])
+        async with _telling_apart(alarms, parent):
+            await _serve_at(listener, alarms, ready, parent)
 
 
 async def _serve_at(
-    listener: socket.socket, clock: Wakeful, ready: Callable[[str], None] | None, parent: ParentLink | None
+    listener: socket.socket, alarms: Wakeful, ready: Callable[[str], None] | None, parent: ParentLink | None
 ) -> None:
-    url = clock.settings.local_url
-    app = clock.asgi()
-    place = await _dashboard(clock, app.state.sign_in_link, parent)
-    server = HttpServer(_config(clock, app))
-    tune_interpreter(clock)
-    await clock.dispatcher.announce()
+    url = alarms.settings.local_url
+    app = alarms.asgi()
+    place = await _dashboard(alarms, app.state.sign_in_link, parent)
+    server = HttpServer(_config(alarms, app))
+    tune_interpreter(alarms)
+    await alarms.dispatcher.announce()
     answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful http")
 
     def stop() -> None:
         server.stop()
-        clock.service.inbox_signal.stop()  # who waits at an inbox is answered now
-        clock.dispatcher.stop()
+        alarms.service.inbox_signal.stop()  # who waits at an inbox is answered now
+        alarms.dispatcher.stop()
 
     if parent is None or parent.announces:
-        _announce(f"wakeful {__version__} on {url}, store {shown(clock.settings.db)}")
+        _announce(f"wakeful {__version__} on {url}, store {shown(alarms.settings.db)}")
         if place is not None:
             _announce(place)
         for line in _places(url):
@@ -196,17 +196,17 @@ async def _serve_at(
     systemd.notify(systemd.READY, f"STATUS=serving on {url}")
     if ready is not None:
         ready(url)  # the socket is listening: a client that connects now waits a moment at most
-    await _both(clock, answering, stop)
+    await _both(alarms, answering, stop)
 
 
 @contextlib.asynccontextmanager
-async def _telling_apart(clock: Wakeful, parent: ParentLink | None) -> AsyncIterator[None]:
+async def _telling_apart(alarms: Wakeful, parent: ParentLink | None) -> AsyncIterator[None]:
     """Health and metrics of one of several processes, at a port of its own if there is one."""
-    if parent is None or not clock.settings.metrics_port:
+    if parent is None or not alarms.settings.metrics_port:
         yield
         return
-    with await _listen(clock, "metrics_port") as listener:
-        server = HttpServer(_config(clock, _window(clock)))
+    with await _listen(alarms, "metrics_port") as listener:
+        server = HttpServer(_config(alarms, _window(alarms)))
         answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful window")
         try:
             yield
@@ -215,48 +215,48 @@ async def _telling_apart(clock: Wakeful, parent: ParentLink | None) -> AsyncIter
             await answering
 
 
-async def work(clock: Wakeful, *, ready: Callable[[], None] | None = None) -> None:
+async def work(alarms: Wakeful, *, ready: Callable[[], None] | None = None) -> None:
     """Dispatch until told to stop; with the setting `metrics_port`, also serve health and metrics."""
-    await _prepare(clock)
-    listener = await _listen(clock, "metrics_port") if clock.settings.metrics_port else None
-    tune_interpreter(clock)
-    _announce(f"wakeful {__version__} worker, store {shown(clock.settings.db)}")
+    await _prepare(alarms)
+    listener = await _listen(alarms, "metrics_port") if alarms.settings.metrics_port else None
+    tune_interpreter(alarms)
+    _announce(f"wakeful {__version__} worker, store {shown(alarms.settings.db)}")
     systemd.notify(systemd.READY, "STATUS=dispatching")
     if listener is None:
-        with stopped_by_signals(clock.dispatcher.stop):
+        with stopped_by_signals(alarms.dispatcher.stop):
             if ready is not None:
                 ready()
-            await clock.dispatcher.run()
+            await alarms.dispatcher.run()
         return
     with listener:
-        server = HttpServer(_config(clock, _window(clock)))
+        server = HttpServer(_config(alarms, _window(alarms)))
         answering = asyncio.create_task(server.serve(sockets=[listener]), name="wakeful window")
 
         def stop() -> None:
             server.stop()
-            clock.dispatcher.stop()
+            alarms.dispatcher.stop()
 
-        log.info("metrics at %s/metrics", _url(clock.settings.host, clock.settings.metrics_port))
+        log.info("metrics at %s/metrics", _url(alarms.settings.host, alarms.settings.metrics_port))
         if ready is not None:
             ready()
-        await _both(clock, answering, stop)
+        await _both(alarms, answering, stop)
 
 
-async def _prepare(clock: Wakeful) -> None:
+async def _prepare(alarms: Wakeful) -> None:
     """What comes before the first delivery: checks that may refuse to start, and warnings."""
-    await clock.check_targets()
-    await clock.service.calendars.read()
-    await _direct_rows(clock)
-    await _tell_of_tasks(clock)
+    await alarms.check_targets()
+    await alarms.service.calendars.read()
+    await _direct_rows(alarms)
+    await _tell_of_tasks(alarms)
 
 
-async def _direct_rows(clock: Wakeful) -> None:
+async def _direct_rows(alarms: Wakeful) -> None:
     """Send rows that another program inserts without a target to the default target, where the settings name one."""
-    name = clock.settings.sql_target
+    name = alarms.settings.sql_target
     if not name:
         return
     try:
-        before = await clock._store.maintenance.use_default_target(name)
+        before = await alarms._store.maintenance.use_default_target(name)
     except StoreUnavailable as error:
         log.warning(
             "rows inserted in SQL without a target may not go to %r: the default of the column cannot be set (%s). "
@@ -270,7 +270,7 @@ async def _direct_rows(clock: Wakeful) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _telling_of_targets(clock: Wakeful) -> AsyncIterator[None]:
+async def _telling_of_targets(alarms: Wakeful) -> AsyncIterator[None]:
     """Warn of targets that cannot be reached, while the start goes on: nothing that is due waits for that."""
 
     async def tell(name: str, target: Reachable) -> None:
@@ -283,7 +283,7 @@ async def _telling_of_targets(clock: Wakeful) -> AsyncIterator[None]:
 
     asking = [
         asyncio.create_task(tell(name, served.target), name="wakeful target")
-        for name, served in clock._served.items()
+        for name, served in alarms._served.items()
         if isinstance(served.target, Reachable)
     ]
     try:
@@ -294,9 +294,9 @@ async def _telling_of_targets(clock: Wakeful) -> AsyncIterator[None]:
         await asyncio.gather(*asking, return_exceptions=True)
 
 
-async def _tell_of_tasks(clock: Wakeful) -> None:
+async def _tell_of_tasks(alarms: Wakeful) -> None:
     """Warn about a table of tasks that is not connected: its tasks would never run."""
-    if await clock.service.tasks.unwatched():
+    if await alarms.service.tasks.unwatched():
         log.warning(
             "the table %s of this database is not connected: its tasks do not run. "
             "To connect it: `wakeful db scheduled-tasks`",
@@ -304,48 +304,48 @@ async def _tell_of_tasks(clock: Wakeful) -> None:
         )
 
 
-async def _tell_of_tokens(clock: Wakeful) -> None:
+async def _tell_of_tokens(alarms: Wakeful) -> None:
     """Warn if no valid token is left, so that every request would be refused."""
-    settings = clock.settings
-    if settings.did_auth or await clock.service.has_tokens() or not is_loopback(settings.host):
+    settings = alarms.settings
+    if settings.did_auth or await alarms.service.has_tokens() or not is_loopback(settings.host):
         return
-    if not await Auth(clock._store, settings, clock.service.clock).is_open():
+    if not await Auth(alarms._store, settings, alarms.service.clock).is_open():
         log.warning(
             "no valid token is left, and %s: every request is refused. To create one: `wakeful token new --owner NAME`",
             "public_url is set" if settings.public_url else "a server that once had a token keeps asking for one",
         )
 
 
-async def _dashboard(clock: Wakeful, link: SignInLink, parent: ParentLink | None) -> str | None:
+async def _dashboard(alarms: Wakeful, link: SignInLink, parent: ParentLink | None) -> str | None:
     """Where the dashboard is, with a link that signs in where a token is needed and only this machine is served.
 
     Not with `public_url`: there the output is likely kept where more people read it than may act.
     """
-    settings = clock.settings
+    settings = alarms.settings
     if not settings.dashboard:
         return None
-    if settings.public_url or not is_loopback(settings.host) or not await clock.service.has_tokens():
+    if settings.public_url or not is_loopback(settings.host) or not await alarms.service.has_tokens():
         return f"dashboard: {settings.public_url or settings.local_url}/"
     secret = link.offer(*parent.sign_in) if parent else link.offer()
     return f"dashboard: {settings.local_url}/login?once={secret} (signs you in once, within 10 minutes)"
 
 
-def _window(clock: Wakeful) -> Starlette:
+def _window(alarms: Wakeful) -> Starlette:
     """Return `/healthz`, `/readyz` and `/metrics` behind the same middleware as the full API."""
-    store = clock._store  # its own: what is told is how this process's dispatcher finds it
+    store = alarms._store  # its own: what is told is how this process's dispatcher finds it
     routes = health.routes(
         store,
-        clock.metrics,
-        lease=clock.settings.lease,
-        targets=clock._served,
-        heartbeat=lambda: clock.dispatcher.health,
+        alarms.metrics,
+        lease=alarms.settings.lease,
+        targets=alarms._served,
+        heartbeat=lambda: alarms.dispatcher.health,
     )
-    app = with_middleware(routes, clock.settings, auth=Auth(store, clock.settings, clock.service.clock))
-    app.add_middleware(health.RequestMetrics, metrics=clock.metrics)
+    app = with_middleware(routes, alarms.settings, auth=Auth(store, alarms.settings, alarms.service.clock))
+    app.add_middleware(health.RequestMetrics, metrics=alarms.metrics)
     return app
 
 
-def tune_interpreter(clock: Wakeful) -> None:
+def tune_interpreter(alarms: Wakeful) -> None:
     """Tune the interpreter for a long-running process.
 
     While something is being delivered, threads take turns every 50 µs instead of every 5 ms: the thread that writes to
@@ -358,15 +358,15 @@ def tune_interpreter(clock: Wakeful) -> None:
     for name in LATER:
         import_module(name)
     calm = sys.getswitchinterval()
-    clock.dispatcher.on_busy = lambda busy: sys.setswitchinterval(TURN if busy else calm)
+    alarms.dispatcher.on_busy = lambda busy: sys.setswitchinterval(TURN if busy else calm)
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
 
 
-async def _both(clock: Wakeful, answering: asyncio.Task[None], stop: Callable[[], None]) -> None:
+async def _both(alarms: Wakeful, answering: asyncio.Task[None], stop: Callable[[], None]) -> None:
     """Run the dispatcher and the server together. When one ends, for whatever reason, so does the other."""
-    dispatching = asyncio.create_task(clock.dispatcher.run(), name="wakeful dispatcher")
+    dispatching = asyncio.create_task(alarms.dispatcher.run(), name="wakeful dispatcher")
     try:
         with stopped_by_signals(stop):
             await asyncio.wait((answering, dispatching), return_when=asyncio.FIRST_COMPLETED)
@@ -377,12 +377,12 @@ async def _both(clock: Wakeful, answering: asyncio.Task[None], stop: Callable[[]
         await asyncio.gather(answering, dispatching)
 
 
-def _config(clock: Wakeful, app: Starlette) -> uvicorn.Config:
+def _config(alarms: Wakeful, app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         lifespan="on",
         http=Connection.among(
-            ConnectionLimiter(room(clock.settings, raise_limit()), clock.settings.connections_per_address)
+            ConnectionLimiter(room(alarms.settings, raise_limit()), alarms.settings.connections_per_address)
         ),
         ws="websockets-sansio",
         ws_max_size=MESSAGE_LIMIT,
@@ -392,20 +392,20 @@ def _config(clock: Wakeful, app: Starlette) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=math.ceil(clock.settings.stop_within.total_seconds()),
+        timeout_graceful_shutdown=math.ceil(alarms.settings.stop_within.total_seconds()),
     )
 
 
 async def _listen(
-    clock: Wakeful, setting: Literal["port", "metrics_port"], *, is_shared: bool = False
+    alarms: Wakeful, setting: Literal["port", "metrics_port"], *, is_shared: bool = False
 ) -> socket.socket:
-    settings, port = clock.settings, getattr(clock.settings, setting)
+    settings, port = alarms.settings, getattr(alarms.settings, setting)
     try:
         found = socket.getaddrinfo(settings.host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise InvalidConfig(f"{settings.host!r} is not an address: {error}", field="host") from None
     is_local = all(ipaddress.ip_address(place[0]).is_loopback for *_, place in found)
-    if not is_local and not await clock.service.has_tokens():
+    if not is_local and not await alarms.service.has_tokens():
         raise InvalidConfig(
             f"{settings.host} can be reached from other machines, and there is no token yet, so anyone could use it",
             field="host",

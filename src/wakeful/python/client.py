@@ -57,8 +57,8 @@ class Reachable(Protocol):
 class Wakeful(Alarms):
     """The alarm clock of one owner on one store.
 
-    >>> async with wakeful.open("wakeful.db") as clock:
-    ...     alarm = await clock.set("tomorrow at 9am", "Check the grant portal")
+    >>> async with wakeful.open("wakeful.db") as alarms:
+    ...     alarm = await alarms.set("tomorrow at 9am", "Check the grant portal")
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Wakeful(Alarms):
     async def close(self) -> None:
         """Close the targets and the store. `async with` does this.
 
-        >>> await clock.close()
+        >>> await alarms.close()
         """
         if (run := self._run) is not None and run is not asyncio.current_task():
             run.cancel()  # else its deliveries could not be settled any more, and waited for their leases to end
@@ -144,7 +144,7 @@ class Wakeful(Alarms):
     def for_owner(self, owner: str) -> Alarms:
         """Return the same verbs for another owner, for a program that keeps alarms of several owners.
 
-        >>> (await clock.for_owner("eve").set("in 1 hour", "Stretch")).owner_did
+        >>> (await alarms.for_owner("eve").set("in 1 hour", "Stretch")).owner_did
         'eve'
         """
         return Alarms(self.service, replace(self.caller, owner=owner))
@@ -152,9 +152,9 @@ class Wakeful(Alarms):
     async def events(
         self, *whats: str, alarm_id: str = "", opened: asyncio.Event | None = None
     ) -> AsyncIterator[LiveEvent]:
-        """Follow what happens, as it happens: `async for event in clock.events(…)`. All of it, unless kinds are named.
+        """Follow what happens, as it happens: `async for event in alarms.events(…)`. All of it, unless kinds are named.
 
-        >>> following = clock.events("fired", "failed")
+        >>> following = alarms.events("fired", "failed")
 
         A hint for those who show alarms: whoever is woken by one sets a target, or reads the inbox. `opened` is set
         once nothing is missed any more: what `recent_events` returns after that joins up with what follows.
@@ -177,7 +177,7 @@ class Wakeful(Alarms):
     ) -> Callable[[F], F]:
         """Register a function, async or plain, as the target `name` in this process.
 
-        >>> @clock.handler("ops")
+        >>> @alarms.handler("ops")
         ... async def ops(wake: wakeful.Wake) -> str:
         ...     return f"read {wake.message}"
 
@@ -190,7 +190,7 @@ class Wakeful(Alarms):
 
         if not isinstance(name, str):
             raise InvalidRequest(
-                "a handler needs the name of its target", field="handler", fix='Write @clock.handler("NAME").'
+                "a handler needs the name of its target", field="handler", fix='Write @alarms.handler("NAME").'
             )
 
         def register(function: F) -> F:
@@ -210,8 +210,8 @@ class Wakeful(Alarms):
 
         Without it a target is known once a process that serves it has run on this database.
 
-        >>> clock.declare("ops")
-        >>> (await clock.set("tomorrow at 9am", "Check the grant portal", target="ops")).target
+        >>> alarms.declare("ops")
+        >>> (await alarms.set("tomorrow at 9am", "Check the grant portal", target="ops")).target
         'ops'
         """
         self._declared |= dict.fromkeys(names, Users())
@@ -247,7 +247,7 @@ class Wakeful(Alarms):
     async def run(self, *, signals: bool = True) -> None:
         """Deliver alarms as they become due, until cancelled; then finish or release the deliveries in flight.
 
-        >>> running = asyncio.create_task(clock.run())
+        >>> running = asyncio.create_task(alarms.run())
         >>> running.cancel()
         True
 
@@ -265,7 +265,7 @@ class Wakeful(Alarms):
     async def check_targets(self) -> None:
         """Raise InvalidConfig if a target cannot work: a table that is missing or has no unique key.
 
-        >>> await clock.check_targets()
+        >>> await alarms.check_targets()
         """
         for name, served in self._served.items():
             if isinstance(served.target, Checked):
@@ -279,8 +279,8 @@ class Wakeful(Alarms):
     async def running(self) -> AsyncIterator[Self]:
         """Dispatch in the background for as long as the block lasts.
 
-        >>> async with clock.running():
-        ...     alarm = await clock.set("in 5 seconds", "Check the grant portal")
+        >>> async with alarms.running():
+        ...     alarm = await alarms.set("in 5 seconds", "Check the grant portal")
 
         A dispatcher that ends before the block does is logged at once, and its error is raised at the end.
         """
@@ -296,7 +296,7 @@ class Wakeful(Alarms):
 
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
-        """For Starlette and FastAPI: open the clock with the application, dispatch while it serves, then close.
+        """For Starlette and FastAPI: open the store with the application, dispatch while it serves, then close.
 
         >>> from starlette.applications import Starlette
         >>> app = Starlette(lifespan=wakeful.open("wakeful.db").lifespan)
@@ -307,7 +307,7 @@ class Wakeful(Alarms):
     async def run_due(self) -> int:
         """Deliver what is due now and return how many, for tests and for programs with their own loop.
 
-        >>> await clock.run_due()
+        >>> await alarms.run_due()
         0
         """
         return await self.dispatcher.run_due()
@@ -315,7 +315,7 @@ class Wakeful(Alarms):
     def asgi(self) -> Starlette:
         """Return the HTTP API as an ASGI application, to serve or to mount in your own.
 
-        >>> app = clock.asgi()
+        >>> app = alarms.asgi()
         """
         from wakeful import dashboard
         from wakeful.http import did, health, websocket

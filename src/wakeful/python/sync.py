@@ -44,7 +44,7 @@ def _waited(
 
     @functools.wraps(verb)
     def call(self: Waiting, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        # By name: a remote clock has verbs of its own.
+        # By name: a remote client has verbs of its own.
         asked: Coroutine[Any, Any, R] = getattr(self.clock, name)(*args, **kwargs)
         return self.wait(asked)
 
@@ -67,7 +67,7 @@ class SyncTransaction:
         self.clock = inside
 
     def wait(self, what: Coroutine[Any, Any, R]) -> R:
-        """Run a coroutine on the clock's event loop and wait for its result."""
+        """Run a coroutine on the event loop of the verbs and wait for its result."""
         return self._outside.wait(what)
 
     set = _waited(Transaction.set)
@@ -88,7 +88,7 @@ class SyncWakeful:
     """All verbs of `Wakeful` without `await`; an event loop in its own thread does the work."""
 
     def __init__(self, make: Callable[[], Wakeful], *, background: bool = False) -> None:
-        self._background = background  # whether the dispatcher runs as long as the clock is open
+        self._background = background  # whether the dispatcher runs as long as it is open
         self._running: AbstractAsyncContextManager[object] | None = None
         self._process = OneProcess()  # that opened it
         self._start()
@@ -105,7 +105,7 @@ class SyncWakeful:
         self._thread.start()
 
     def wait(self, what: Coroutine[Any, Any, R]) -> R:
-        """Run a coroutine on the clock's event loop and wait for its result."""
+        """Run a coroutine on the event loop of the verbs and wait for its result."""
         try:
             self._process.check()
         except StoreUnavailable:
@@ -144,7 +144,7 @@ class SyncWakeful:
         self.close()
 
     def close(self) -> None:
-        """Close the clock and stop its thread. `with` does this."""
+        """Close the store and stop the thread. `with` does this."""
         if self._process.is_forked or self._pid != os.getpid():
             return  # all that there is to close is the parent's
         if self._loop.is_closed():
@@ -186,7 +186,7 @@ class SyncWakeful:
 
     @property
     def settings(self) -> Settings:
-        """The settings this clock was opened with."""
+        """The settings that were in force when it was opened."""
         return self.clock.settings
 
     def handler(

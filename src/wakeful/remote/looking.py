@@ -52,7 +52,7 @@ def _left_out(told: Answered) -> tuple[tuple[datetime, str], ...]:
 
 
 class RemoteLookVerbs(Wakeful):
-    """The verbs of a remote clock that only read."""
+    """The verbs of a remote client that only read."""
 
     _connection: ServerConnection
 

@@ -1,4 +1,4 @@
-"""Handlers on a remote clock: wakes are fetched from the server's inbox of their name, worked on, and reported.
+"""Handlers of a remote client: wakes are fetched from the server's inbox of their name, worked on, and reported.
 
 The lease of a wake is renewed while it is worked on, and ends by itself with the process: then it is handed out again.
 So nothing is lost, and a wake can come twice, with the same `fire_id`.
@@ -34,7 +34,7 @@ SHORTEST_RENEWAL: Final = 0.1
 
 
 class InboxVerbs(Protocol):
-    """What serving asks of a clock."""
+    """The verbs that serving needs."""
 
     async def inbox(self, *, limit: int = 10, wait: float = 0, target: str = INBOX) -> list[TakenWake]: ...
     async def completed(self, fire_id: str, result: str = "") -> Fire: ...
@@ -73,7 +73,7 @@ class InboxWorker:
         """Serve until cancelled; then finish what is under way, as far as there is time."""
         if not self._served:
             raise InvalidRequest(
-                "there is no handler to run", field="handler", fix='Register one: @clock.handler("ops")'
+                "there is no handler to run", field="handler", fix='Register one: @alarms.handler("ops")'
             )
         try:
             async with asyncio.TaskGroup() as group:

@@ -45,8 +45,8 @@ class Alarm:
     For programs without `async`: in others, use the verbs of `wakeful.open`.
     """
 
-    def __init__(self, clock: SyncWakeful) -> None:
-        self.clock = clock
+    def __init__(self, alarms: SyncWakeful) -> None:
+        self.alarms = alarms
 
     @classmethod
     def start_link(
@@ -71,7 +71,7 @@ class Alarm:
         self.close()
 
     def close(self) -> None:
-        self.clock.close()
+        self.alarms.close()
 
     def process(self, name: str) -> Callable[[F], F]:
         """Register a plain function under the name of a process: it takes a wake, and reports with its `alarm_id`."""
@@ -83,7 +83,7 @@ class Alarm:
                     field="process",
                     fix="Give a plain function, or use wakeful.open and its verbs.",
                 )
-            return self.clock.handler(_target(name), reports=True)(function)
+            return self.alarms.handler(_target(name), reports=True)(function)
 
         return register
 
@@ -99,7 +99,7 @@ class Alarm:
         backoff_ms: float = 5000,
     ) -> str:
         """Set an alarm with unix seconds or a phrase; return its id. `message` is anything that JSON can hold."""
-        made = self.clock.set(
+        made = self.alarms.set(
             set_at,
             _said(message),
             target=_target(process),
@@ -118,51 +118,51 @@ class Alarm:
 
     def cancel(self, id: str) -> str:
         """Cancel a pending alarm; NotFound if there is none of this id, or it does not wait."""
-        found = self.clock.get(id)
-        if found.status not in PENDING or self.clock.cancel(found.id).alarm.status != "cancelled":
+        found = self.alarms.get(id)
+        if found.status not in PENDING or self.alarms.cancel(found.id).alarm.status != "cancelled":
             raise NotFound(f"there is no pending alarm {id!r}", field="id")
         return "cancelled"
 
     def reset(self) -> None:
         """Cancel every pending alarm."""
-        self.clock.reset()
+        self.alarms.reset()
 
     def list_ids(self) -> list[list[Any]]:
         """Return `[id, set_at, time_offset]` of each pending alarm, soonest first, in whole seconds."""
-        return [[one.id, _unix(one.due), math.ceil(one.offset.total_seconds())] for one in self.clock.pending()]
+        return [[one.id, _unix(one.due), math.ceil(one.offset.total_seconds())] for one in self.alarms.pending()]
 
     def get(self, id: str) -> dict[str, Any]:
         """Return an alarm under the names of Alarm's columns."""
-        alarm = self.clock.get(id)
-        return _columns(alarm, next(iter(self.clock.fires(alarm.id, limit=1)), None))
+        alarm = self.alarms.get(id)
+        return _columns(alarm, next(iter(self.alarms.fires(alarm.id, limit=1)), None))
 
     def history(
         self, *, status: HistoryStatus | None = None, process: str = "", since: float | None = None, limit: int = 50
     ) -> list[dict[str, Any]]:
         """Return alarms, newest first, each as `get` does."""
         target = _target(process) if process else ""
-        return self._shown(self.clock.history(status=status or "", target=target, since=since, limit=limit))
+        return self._shown(self.alarms.history(status=status or "", target=target, since=since, limit=limit))
 
     def failed(self, *, limit: int = 20) -> list[dict[str, Any]]:
         """Return the latest alarms that failed or fell silent, newest first."""
-        return self._shown(self.clock.failed(limit=limit))
+        return self._shown(self.alarms.failed(limit=limit))
 
     def stats(self) -> dict[str, int | None]:
         """Return Alarm's eight counts."""
-        counts = self.clock.stats()
+        counts = self.alarms.stats()
         return {name: getattr(counts, name) for name in _STATS}
 
     def completed(self, id: str, result: str) -> None:
         """Report success. The first result stays: another one is not kept, and a warning is logged."""
-        self.clock.completed(id, result)
+        self.alarms.completed(id, result)
 
     def delivery_failed(self, id: str, reason: str) -> None:
         """Report a failure; it is retried if retries are left."""
-        self.clock.delivery_failed(id, reason)
+        self.alarms.delivery_failed(id, reason)
 
     def parse_timestamp(self, chronic_str: str, tz: str | None = None) -> int:
         """Return a phrase as unix seconds; InvalidSchedule where it is not understood, or names no single moment."""
-        found = self.clock.parse(chronic_str, timezone=tz or "")
+        found = self.alarms.parse(chronic_str, timezone=tz or "")
         if found.fire_at is None:
             raise InvalidRequest(f"{chronic_str!r} is more than one moment", field="chronic_str", fix="Name one.")
         return _unix(found.fire_at)

@@ -49,7 +49,7 @@ class Transaction:
 class Alarms:
     """All verbs of one caller.
 
-    In the examples `clock` comes from `async with wakeful.open("wakeful.db") as clock`, `alarm` is one of its alarms,
+    In the examples `alarms` comes from `async with wakeful.open("wakeful.db") as alarms`, `alarm` is one of its alarms,
     and `wake` was taken from its inbox.
     """
 
@@ -113,7 +113,7 @@ class Alarms:
 
         >>> import apsw
         >>> with apsw.Connection("world.db") as own:
-        ...     async with clock.within(own) as tx:
+        ...     async with alarms.within(own) as tx:
         ...         changed = await tx.pause(alarm.id)
 
         What they read and write counts when you commit. An asyncpg connection, or SQLAlchemy's over it; on SQLite an

@@ -71,7 +71,7 @@ async def cancel_many(
 ) -> Cancelled:
     """Cancel the alarms with these ids or keys, or every pending one that fits; with `dry_run` only say which.
 
-    >>> [one.id == alarm.id for one in (await clock.cancel_many(text="grant", dry_run=True)).alarms]
+    >>> [one.id == alarm.id for one in (await alarms.cancel_many(text="grant", dry_run=True)).alarms]
     [True]
 
     `text`: part of the label, the message or the key. One that is not found, and nothing is cancelled.
@@ -87,7 +87,7 @@ async def cancel_many(
 async def cancel_everything(session: Session) -> int:
     """Cancel every pending alarm and every alarm with a wake in the inbox; return how many.
 
-    >>> await clock.reset()
+    >>> await alarms.reset()
     1
     """
     pending = AlarmQuery(owner=session.caller.owner, statuses=PENDING, limit=PAGE)
@@ -98,8 +98,8 @@ async def cancel_everything(session: Session) -> int:
 async def cancel_chain(session: Session, root_id: str) -> int:
     """Cancel an alarm and all alarms that were set because of its wakes; return how many.
 
-    >>> next_alarm = await clock.set("in 1 hour", "Check again", parent_fire=wake.fire.id)
-    >>> await clock.cancel_chain(wake.alarm.id)
+    >>> next_alarm = await alarms.set("in 1 hour", "Check again", parent_fire=wake.fire.id)
+    >>> await alarms.cancel_chain(wake.alarm.id)
     1
 
     The alarm may be named as in `get`. Wakes of the chain that somebody is working on set no more alarms.

@@ -71,7 +71,7 @@ async def update_alarm(
 ) -> Changed:
     """Change the given fields, with the names they have in `set`. A new time starts the alarm again.
 
-    >>> (await clock.update(alarm.id, when="every day at 8am", label="grants")).alarm.cron_expr
+    >>> (await alarms.update(alarm.id, when="every day at 8am", label="grants")).alarm.cron_expr
     '0 8 * * *'
 
     Raises StaleVersion if `version` is given and the alarm has another. Like pause, resume, snooze, skip and cancel
@@ -88,7 +88,7 @@ async def update_alarm(
 async def edit_alarm(session: Session, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
     """Change an alarm as a request asks, if it still has the given version.
 
-    >>> (await clock.edit(alarm.id, wakeful.EditRequest(label="grants"), version=alarm.version)).alarm.label
+    >>> (await alarms.edit(alarm.id, wakeful.EditRequest(label="grants"), version=alarm.version)).alarm.label
     'grants'
     """
     try:
@@ -169,7 +169,7 @@ async def _repaired(session: Session, error: InvalidRequest, asked: EditRequest)
 async def pause_alarm(session: Session, id: str, *, reason: str = "") -> Changed:
     """Pause an alarm until it is resumed.
 
-    >>> (await clock.pause(alarm.id, reason="holiday")).alarm.status
+    >>> (await alarms.pause(alarm.id, reason="holiday")).alarm.status
     'paused'
     """
     check_text("reason", reason, TEXT_LIMIT)
@@ -181,8 +181,8 @@ async def pause_alarm(session: Session, id: str, *, reason: str = "") -> Changed
 async def resume_alarm(session: Session, id: str) -> Changed:
     """Resume a paused alarm. A one-shot whose time has passed fires at once; a series continues with its next fire.
 
-    >>> paused = await clock.pause(alarm.id)
-    >>> (await clock.resume(alarm.id)).alarm.status
+    >>> paused = await alarms.pause(alarm.id)
+    >>> (await alarms.resume(alarm.id)).alarm.status
     'active'
     """
     by = session.caller.name
@@ -200,7 +200,7 @@ async def snooze_alarm(
 ) -> Changed:
     """Postpone the next fire, by a length of time from now or until a moment.
 
-    >>> str((await clock.snooze(alarm.id, "12h")).alarm.next_fire_at)
+    >>> str((await alarms.snooze(alarm.id, "12h")).alarm.next_fire_at)
     '2030-01-01 12:01:00+00:00'
 
     `until` may also be a phrase such as "tomorrow at 9am", in the alarm's own time zone.
@@ -226,7 +226,7 @@ async def snooze_alarm(
 async def skip_fire(session: Session, id: str, *, at: datetime | float | str | None = None) -> Changed:
     """Skip the next fire of a series; the series continues with the one after it.
 
-    >>> str((await clock.skip(alarm.id, at=alarm.next_fire_at)).alarm.next_fire_at)
+    >>> str((await alarms.skip(alarm.id, at=alarm.next_fire_at)).alarm.next_fire_at)
     '2030-01-02 09:00:00+00:00'
 
     `at`: the fire that is meant, as a moment or as a phrase ("tomorrow at 9am") in the alarm's timezone. If that is
@@ -258,7 +258,7 @@ async def _moment_meant(session: Session, id: str, at: datetime | float | str) -
 async def cancel_alarm(session: Session, id: str, *, reason: str = "") -> Changed:
     """Cancel an alarm, and remove its wakes from the inbox.
 
-    >>> (await clock.cancel(alarm.id, reason="no longer needed")).alarm.status
+    >>> (await alarms.cancel(alarm.id, reason="no longer needed")).alarm.status
     'cancelled'
     """
     check_text("reason", reason, TEXT_LIMIT)
@@ -276,8 +276,8 @@ async def cancel_alarm(session: Session, id: str, *, reason: str = "") -> Change
 async def undo_change(session: Session, id: str, *, when: str | None = None) -> Changed:
     """Take back the last change of an alarm, where that was a cancel, skip, pause or edit of the last 24 hours.
 
-    >>> cancelled = await clock.cancel(alarm.id)
-    >>> (await clock.undo(alarm.id)).alarm.status
+    >>> cancelled = await alarms.cancel(alarm.id)
+    >>> (await alarms.undo(alarm.id)).alarm.status
     'active'
 
     A change can be taken back once. `when`: a new time, which a cancelled or edited one-shot needs whose time has
@@ -391,7 +391,7 @@ async def last_change_of(session: Session, alarm: Alarm) -> Former:
 async def read_settings(session: Session) -> OwnerSettingsView:
     """Return the zone, date order, working days and calendar that count for this owner's alarms.
 
-    >>> (await clock.owner_settings()).timezone
+    >>> (await alarms.owner_settings()).timezone
     'UTC'
 
     `own` names those that the owner has set; the others are the server's.
@@ -409,7 +409,7 @@ async def set_settings(
 ) -> OwnerSettingsView:
     """Set `timezone`, `date_order`, `working_days` or `calendar` for all of this owner's alarms to come.
 
-    >>> (await clock.set_owner_settings(working_days="sun-thu")).own
+    >>> (await alarms.set_owner_settings(working_days="sun-thu")).own
     ['working_days']
 
     An alarm that is set already keeps its own. "" takes back what the server has.
@@ -421,7 +421,7 @@ async def set_settings(
 async def change_settings(session: Session, asked: SettingsRequest) -> OwnerSettingsView:
     """Change the owner's settings as a request asks.
 
-    >>> (await clock.change_settings(wakeful.SettingsRequest(working_days=None))).own
+    >>> (await alarms.change_settings(wakeful.SettingsRequest(working_days=None))).own
     []
     """
     own = await session.service.owner_settings.change(session.caller.owner, asked)

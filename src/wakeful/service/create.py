@@ -38,7 +38,7 @@ SIMILAR_AMONG: Final = 100  # latest alarms of an owner that are looked at: ever
 async def set_alarm(session: Session, when: When = "", wake_message: str = "", **fields: Unpack[SetKeywords]) -> Alarm:
     """Set an alarm. Give exactly one of `when`, `at`, `delay` and `cron`.
 
-    >>> alarm = await clock.set("tomorrow at 9am", "Check the grant portal", payload={"page": 3}, key="portal")
+    >>> alarm = await alarms.set("tomorrow at 9am", "Check the grant portal", payload={"page": 3}, key="portal")
     >>> alarm.status
     'active'
 
@@ -73,7 +73,7 @@ async def create_alarm(session: Session, asked: CreateRequest, *, origin: tuple[
     """Set an alarm from a request. Once this returns, the alarm survives a crash of the process or the machine.
 
     >>> asked = wakeful.CreateRequest(wake_message="Check the grant portal", when="in 2 hours")
-    >>> (await clock.create(asked)).deduped
+    >>> (await alarms.create(asked)).deduped
     False
 
     `on_conflict` works as in `set`. `origin`: created_by and created_via, if they differ from the caller's.
@@ -155,7 +155,7 @@ async def create_many(session: Session, asked: Sequence[CreateRequest]) -> list[
     """Set many alarms, or none if one request is invalid or has a key that is taken; `on_conflict` as in `set`.
 
     >>> asked = [wakeful.CreateRequest(wake_message=f"Read page {n}", when="in 1 hour") for n in (1, 2)]
-    >>> len(await clock.create_many(asked))
+    >>> len(await alarms.create_many(asked))
     2
     """
 
@@ -182,7 +182,7 @@ async def create_each(session: Session, asked: Sequence[CreateRequest]) -> list[
     """Set many alarms, each on its own: in the place of one that is refused stands its error.
 
     >>> asked = [wakeful.CreateRequest(wake_message="Read page 1", when=when) for when in ("in 1 hour", "soonish")]
-    >>> [isinstance(one, wakeful.Created) for one in await clock.create_each(asked)]
+    >>> [isinstance(one, wakeful.Created) for one in await alarms.create_each(asked)]
     [True, False]
     """
     creation = await Creation.begin(session.service, session.caller)
@@ -265,7 +265,7 @@ async def _similar(session: Session, asked: CreateRequest, created: Created) -> 
 async def fire_copy(session: Session, id: str) -> Created:
     """Fire a one-shot copy of the alarm now; the alarm itself is not changed.
 
-    >>> copy = (await clock.fire(alarm.id)).alarm
+    >>> copy = (await alarms.fire(alarm.id)).alarm
     >>> copy.id == alarm.id
     False
     """

@@ -57,8 +57,8 @@ async def take_wakes(
 ) -> Noted[TakenWake]:
     """Take wakes from the inbox, leased until they are reported; if there are none, wait up to `wait` seconds.
 
-    >>> for alarm, fire in await clock.inbox(limit=10, wait=0):
-    ...     await clock.completed(fire.id, "done")
+    >>> for alarm, fire in await alarms.inbox(limit=10, wait=0):
+    ...     await alarms.completed(fire.id, "done")
 
     `target`: another inbox than the usual one, by the name that `[targets.NAME]` with `kind = "inbox"` gives it.
     `conversation_id`: only the wakes of this conversation; the others stay. `done`: earlier wakes by their fire_id,

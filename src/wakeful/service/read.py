@@ -47,7 +47,7 @@ async def _as_many_as_asked(query: Query, read: Callable[[Query], Awaitable[Matc
 async def parse_time(session: Session, when: str, *, timezone: str = "") -> Understood:
     """Return what a time means as of now, without setting an alarm. Raises InvalidSchedule if it is not understood.
 
-    >>> (await clock.parse("every weekday at 9am")).cron_expr
+    >>> (await alarms.parse("every weekday at 9am")).cron_expr
     '0 9 * * 1-5'
     """
     usual = await session.service.owner_settings.of(session.caller.owner)
@@ -75,7 +75,7 @@ async def parse_time(session: Session, when: str, *, timezone: str = "") -> Unde
 async def read_details(session: Session, id: str) -> Details:
     """Return an alarm, named as in `get`, and in `notes` what its owner should know besides, in words.
 
-    >>> (await clock.details(alarm.id)).notes
+    >>> (await alarms.details(alarm.id)).notes
     ["No running worker serves 'inbox' yet: start one with `wakeful serve`."]
 
     Moved times, how often a series wakes and if its budget does not allow that, a target nobody serves. What only
@@ -104,7 +104,7 @@ async def find_alarms(
 ) -> Matches[Alarm]:
     """Return alarms, newest first; `cursor` is the last alarm of the previous page.
 
-    >>> [found.id == alarm.id for found in await clock.find(status="active", text="grant")]
+    >>> [found.id == alarm.id for found in await alarms.find(status="active", text="grant")]
     [True]
 
     `text`: part of the label, the message or the key. Copies that `fire` made are left out, since they are shown
@@ -154,7 +154,7 @@ async def find_fires(
 ) -> Matches[Fire]:
     """Return what happened: the fires of one alarm, or of all alarms, latest first.
 
-    >>> [fire.status for fire in await clock.fires(wake.alarm.id)]
+    >>> [fire.status for fire in await alarms.fires(wake.alarm.id)]
     ['delivered']
 
     The alarm may be named as in `get`; one that does not exist has no fires. Those that `fire` made are among
@@ -184,7 +184,7 @@ async def find_fires(
 async def list_pending(session: Session, *, limit: int | None = None) -> list[Pending]:
     """Return id, due time and offset (from creation to due) of every alarm that waits to fire, soonest first.
 
-    >>> [entry.id == alarm.id for entry in await clock.pending()]
+    >>> [entry.id == alarm.id for entry in await alarms.pending()]
     [True]
     """
     return await History(session.service.store).pending(owner=session.caller.owner, limit=limit)
@@ -193,7 +193,7 @@ async def list_pending(session: Session, *, limit: int | None = None) -> list[Pe
 async def list_active(session: Session, *, limit: int | None = None, most: int = 0) -> Matches[Alarm]:
     """Return every alarm that waits to fire, soonest first.
 
-    >>> [entry.id == alarm.id for entry in await clock.active()]
+    >>> [entry.id == alarm.id for entry in await alarms.active()]
     [True]
     """
     return await History(session.service.store, most=most).active(session.caller.owner, limit)
@@ -210,7 +210,7 @@ async def read_history(
 ) -> Noted[HistoryEntry]:
     """Return past and upcoming fires, newest first: fires due, and alarms created, `since` a moment or a while ago.
 
-    >>> [entry.status for entry in await clock.history(limit=2)]
+    >>> [entry.status for entry in await alarms.history(limit=2)]
     ['pending', 'delivered']
 
     `most`: the most characters of the answer, but always at least one entry; `further` is set if there may be more.
@@ -229,7 +229,7 @@ async def read_history(
 async def list_failed(session: Session, *, limit: int = 20, most: int = 0) -> Matches[HistoryEntry]:
     """Return the latest fires that failed or were not reported in time.
 
-    >>> await clock.failed(limit=5)
+    >>> await alarms.failed(limit=5)
     []
     """
     return await History(session.service.store, most=most).failed(owner=session.caller.owner, limit=limit)
@@ -238,7 +238,7 @@ async def list_failed(session: Session, *, limit: int = 20, most: int = 0) -> Ma
 async def read_stats(session: Session) -> Stats:
     """Return how many alarms and fires there are in each status.
 
-    >>> (await clock.stats()).pending
+    >>> (await alarms.stats()).pending
     1
     """
     return await session.service.store.stats(session.caller.owner)
@@ -249,7 +249,7 @@ async def read_agenda(
 ) -> Noted[tuple[datetime, Alarm]]:
     """Return the next fires of all alarms, merged, soonest first, as (time, alarm) pairs.
 
-    >>> [str(at) for at, alarm in await clock.agenda(hours=24)]
+    >>> [str(at) for at, alarm in await alarms.agenda(hours=24)]
     ['2030-01-01 09:00:00+00:00']
 
     `notes` of the answer says in words what is due and not delivered yet.
@@ -262,7 +262,7 @@ async def read_agenda(
 async def explain_alarm(session: Session, id: str) -> Why:
     """Explain why an alarm (or one of its fires) was late or did not fire, and when it will, in words and facts.
 
-    >>> (await clock.why(alarm.id)).summary
+    >>> (await alarms.why(alarm.id)).summary
     'It fires at 2030-01-01T09:00:00Z, in 8 h. After that at 2030-01-02T09:00:00Z.'
 
     A caller without limits is the operator, who also sees how the target answered other owners' wakes and on

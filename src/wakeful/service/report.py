@@ -32,7 +32,7 @@ async def report_fire(session: Session, fire_id: str, asked: ReportRequest) -> C
     """Record a target's report on a fire, or, given an alarm's id, on its one fire that waits for a report.
 
     >>> from wakeful.alarm.request import ReportRequest
-    >>> (await clock.report(wake.fire.id, ReportRequest(outcome="completed", result="3 grants"))).fire.status
+    >>> (await alarms.report(wake.fire.id, ReportRequest(outcome="completed", result="3 grants"))).fire.status
     'completed'
 
     The answer is complete: the `fire`, its `alarm`, `retry_at` and `notes`. `completed`, `delivery_failed`,
@@ -46,7 +46,7 @@ async def report_completed(
 ) -> Fire:
     """Report that the work of a fire is done.
 
-    >>> (await clock.completed(wake.fire.id, "3 new grants")).result
+    >>> (await alarms.completed(wake.fire.id, "3 new grants")).result
     '3 new grants'
 
     `renew`: its series was set with the token of a wake, and goes on for as long again from now. The first result
@@ -69,7 +69,7 @@ async def report_failed(
 ) -> Fire:
     """Report that the work of a fire failed; it is retried as the alarm allows.
 
-    >>> (await clock.delivery_failed(wake.fire.id, "HTTP 503")).status
+    >>> (await alarms.delivery_failed(wake.fire.id, "HTTP 503")).status
     'retrying'
     """
     asked = ReportRequest(outcome="failed", reason=reason, cost=cost, renew=renew)
@@ -81,7 +81,7 @@ async def report_working(
 ) -> Fire:
     """Report that the work of a fire is still going on; the time allowed for the report starts again.
 
-    >>> (await clock.working(wake.fire.id, "page 2 of 7")).status
+    >>> (await alarms.working(wake.fire.id, "page 2 of 7")).status
     'delivered'
     """
     asked = ReportRequest(outcome="working", result=note, cost=cost, renew=renew)
@@ -91,7 +91,7 @@ async def report_working(
 async def snooze_fire(session: Session, fire_id: str, wait: timedelta | float | str) -> Fire:
     """Report that this wake should come again after a while.
 
-    >>> (await clock.snooze_fire(wake.fire.id, "15m")).status
+    >>> (await alarms.snooze_fire(wake.fire.id, "15m")).status
     'snoozed'
     """
     return (await _reported(session, fire_id, Report("snooze", wait=span(wait, "for")))).fire
@@ -117,8 +117,8 @@ async def _reported(session: Session, fire_id: str, said: Report) -> ChangedFire
 async def time_of_retry(session: Session, fire: Fire) -> datetime | None:
     """Return when a fire that is being retried is tried next, or None if it is not.
 
-    >>> fire = await clock.delivery_failed(wake.fire.id, "HTTP 503")
-    >>> await clock.retry_at(fire) > fire.scheduled_for
+    >>> fire = await alarms.delivery_failed(wake.fire.id, "HTTP 503")
+    >>> await alarms.retry_at(fire) > fire.scheduled_for
     True
     """
     return retry_at(await get_alarm(session, fire.alarm_id), fire) if fire.status == "retrying" else None
@@ -127,8 +127,8 @@ async def time_of_retry(session: Session, fire: Fire) -> datetime | None:
 async def retry_fire(session: Session, fire_id: str) -> ChangedFire:
     """Retry a failed or timed-out fire, or, given an alarm's id or key, the latest of its fires that is one.
 
-    >>> [failed] = await clock.failed(limit=1)
-    >>> (await clock.retry(failed.id)).fire.status
+    >>> [failed] = await alarms.failed(limit=1)
+    >>> (await alarms.retry(failed.id)).fire.status
     'retrying'
 
     It counts against `creates_per_minute` like a new alarm.

@@ -59,7 +59,7 @@ async def get_alarm(session: Session, id: str) -> Alarm:
 
     Raises NotFound if there is none, or it belongs to another owner.
 
-    >>> (await clock.get(alarm.id)).wake_message
+    >>> (await alarms.get(alarm.id)).wake_message
     'Check the grant portal'
     """
     return await resolve(session.service.store, id, owner=session.caller.owner, reaches=session.caller.reaches)
@@ -74,7 +74,7 @@ async def fire_key(session: Session, fire_id: str) -> tuple[str, datetime]:
 async def get_fire(session: Session, fire_id: str) -> Fire:
     """Return one fire of an alarm, by the id that its wake carries.
 
-    >>> (await clock.fire_of(wake.fire.id)).status
+    >>> (await alarms.fire_of(wake.fire.id)).status
     'delivered'
     """
     alarm_id, occurrence = await fire_key(session, fire_id)

@@ -99,8 +99,8 @@ async def send_signal(session: Session, name: str, payload: Any = None) -> Signa
     moved where it has `rearm`, and a series skips the next fire after the signal.
 
     >>> policy = {"or_when": "build-done"}
-    >>> waiting = await clock.set("today at 5pm", "Look at the build", target="inbox", policy=policy)
-    >>> [one.id == waiting.id for one in (await clock.signal("build-done", {"ok": True})).fired]
+    >>> waiting = await alarms.set("today at 5pm", "Look at the build", target="inbox", policy=policy)
+    >>> [one.id == waiting.id for one in (await alarms.signal("build-done", {"ok": True})).fired]
     [True]
 
     Only active alarms of the same owner hear it, and it is not kept for those that are set later. `payload`: any

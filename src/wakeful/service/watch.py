@@ -46,7 +46,7 @@ class TargetStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
 async def read_targets(session: Session) -> list[TargetStatus]:
     """Return the targets that this caller may use, who serves them, and how they are, by name.
 
-    >>> [(one.target, one.state) for one in await clock.targets()]
+    >>> [(one.target, one.state) for one in await alarms.targets()]
     [('inbox', 'ok')]
     """
     served, states = await _targets_known(session)
@@ -56,7 +56,7 @@ async def read_targets(session: Session) -> list[TargetStatus]:
 async def read_overview(session: Session) -> Overview:
     """Return how much is due, in flight and next, and how each target did in the last hour.
 
-    >>> (await clock.overview()).ahead
+    >>> (await alarms.overview()).ahead
     1
     """
     store, now = session.service.store, await session.service.now()
@@ -75,7 +75,7 @@ async def read_overview(session: Session) -> Overview:
 async def read_budget(session: Session, id: str = "") -> list[BudgetUse]:
     """Return what is used of budgets in this hour and day, those that are used up first.
 
-    >>> [(use.scope, use.period, use.wakes, use.wakes_allowed) for use in await clock.budget(alarm.id)]
+    >>> [(use.scope, use.period, use.wakes, use.wakes_allowed) for use in await alarms.budget(alarm.id)]
     [('rewake', 'hour', 0, 60), ('rewake', 'day', 0, 300)]
 
     With an alarm, named as in `get`: all limits on it. Else the caller's own limits, and those of the latest 500
@@ -107,7 +107,7 @@ async def _limits_on_pending(session: Session) -> list[Allowance]:
 async def recent_events(session: Session, *whats: str, alarm_id: str = "", limit: int = 20) -> list[LiveEvent]:
     """Return the latest events, oldest first: what somebody would have been told who had listened.
 
-    >>> [event.what for event in await clock.recent_events("created", alarm_id=alarm.id)]
+    >>> [event.what for event in await alarms.recent_events("created", alarm_id=alarm.id)]
     ['created']
     """
     from wakeful.service.live import recent  # few commands need it, and it takes a while to import

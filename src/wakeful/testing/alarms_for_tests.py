@@ -39,14 +39,14 @@ def open_in_memory(
     return build(loaded, clock=clock, store=store)
 
 
-def store_of(clock: Wakeful) -> Store:
+def store_of(alarms: Wakeful) -> Store:
     """Where it keeps its alarms: rows as they are, whoever they belong to, and a way to write what no verb would."""
-    return clock._store
+    return alarms._store
 
 
-def targets_of(clock: Wakeful) -> dict[str, ServedTarget]:
+def targets_of(alarms: Wakeful) -> dict[str, ServedTarget]:
     """The targets it serves by name; one that is put in is served from then on, as if it were configured."""
-    return clock._served
+    return alarms._served
 
 
 class SteppedWakeful(SyncWakeful):

@@ -26,8 +26,8 @@ LONGEST: Final = 10.0  # real seconds for anything
 class ManualClock:
     """Time as a test wants it. Sleepers wake in the order of their moments while the clock is moved past them.
 
-    A dispatcher that runs by it (`clock.run()`) is waited for: when `advance` returns, what fell due has been delivered
-    and written. A handler that waits for something else is given a moment, once, and then left to it.
+    A dispatcher that runs by it (`alarms.run()`) is waited for: when `advance` returns, what fell due is delivered and
+    written. A handler that waits for something else is given a moment, once, and then left to it.
     """
 
     def __init__(self, now: datetime = NEW_YEAR) -> None:

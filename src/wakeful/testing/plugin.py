@@ -1,13 +1,13 @@
-"""A pytest plugin: the fixture `wakeful_clock`. pytest finds it by itself where wakeful is installed.
+"""A pytest plugin: the fixture `wakeful_alarms`. pytest finds it by itself where wakeful is installed.
 
-    def test_the_brief_is_sent(wakeful_clock):
+    def test_the_brief_is_sent(wakeful_alarms):
         sent = []
-        wakeful_clock.handler("brief")(lambda wake: sent.append(wake.message))
-        wakeful_clock.set("in 9 hours", "Morning brief", target="brief")
-        wakeful_clock.advance("9h")
+        wakeful_alarms.handler("brief")(lambda wake: sent.append(wake.message))
+        wakeful_alarms.set("in 9 hours", "Morning brief", target="brief")
+        wakeful_alarms.advance("9h")
         assert sent == ["Morning brief"]
 
-It needs no plugin for asyncio: the clock has an event loop in a thread of its own.
+It needs no plugin for asyncio: the alarms have an event loop in a thread of its own.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def wakeful_clock(tmp_path: Path) -> Iterator[SteppedWakeful]:
+def wakeful_alarms(tmp_path: Path) -> Iterator[SteppedWakeful]:
     """Alarms in a file of this test's own, delivered while `advance` moves the time."""
     from wakeful.testing.alarms_for_tests import (
         SteppedWakeful,  # not before it is asked for: every pytest run loads this file
     )
 
-    with SteppedWakeful(tmp_path / "wakeful.db") as clock:
-        yield clock
+    with SteppedWakeful(tmp_path / "wakeful.db") as alarms:
+        yield alarms

@@ -17,7 +17,7 @@ Fields = Sequence[tuple[str, str]]
 class Desk:
     def __init__(self, visit: Visitor) -> None:
         self.visit = visit
-        self.alarms: Alarms = visit.clock.for_owner("local")
+        self.alarms: Alarms = visit.alarms.for_owner("local")
         self.csrf = ""
 
     async def get(self, path: str, **headers: str) -> str:

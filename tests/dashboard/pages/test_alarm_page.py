@@ -191,7 +191,7 @@ async def test_undo_asks_for_a_new_time_where_the_old_one_has_passed(desk: Desk)
     paused = (await desk.alarms.pause((await desk.alarms.set("in 1 hour", "words")).id)).alarm
     passed = paused.next_fire_at - timedelta(hours=2)
     times = {"fire_at": passed, "occurrence_at": passed, "next_fire_at": passed}
-    [added] = await desk.visit.clock.service.store.add([replace(paused, id=new_id(), **times)])
+    [added] = await desk.visit.alarms.service.store.add([replace(paused, id=new_id(), **times)])
     found = added.alarm
     await desk.alarms.cancel(found.id)
     path = f"/alarms/{found.id}"
@@ -208,7 +208,7 @@ async def test_a_manual_fire_stands_among_the_fires_of_its_alarm(desk: Desk) -> 
     assert (sent.status, sent.headers["location"].partition("?")[0]) == (303, f"/alarms/{found.id}")
     async with asyncio.timeout(30):
         wake = await desk.visit.agent.wakes.get()
-        await desk.visit.clock.dispatcher._all_down()
+        await desk.visit.alarms.dispatcher._all_down()
     page = await desk.get(f"/alarms/{found.id}")
     assert 'title="manual, delivered' in page
     assert "· manual</h3>" in page
@@ -268,7 +268,7 @@ async def test_a_short_payload_has_no_link_to_the_rest(desk: Desk) -> None:
 
 
 async def test_the_whole_of_another_owners_alarm_is_not_sent(desk: Desk) -> None:
-    alarm = await desk.visit.clock.for_owner("eve").set("in 1 hour", "hers", payload={"secret": 1})
+    alarm = await desk.visit.alarms.for_owner("eve").set("in 1 hour", "hers", payload={"secret": 1})
     assert (await desk.visit("GET", f"/alarms/{alarm.id}/raw/payload")).status == 404
 
 

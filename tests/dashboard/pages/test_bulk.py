@@ -96,14 +96,14 @@ async def test_every_failed_fire_is_tried_again(desk: Desk) -> None:
         async def close(self) -> None: ...
 
     broken = Broken()
-    targets_of(desk.visit.clock)["broken"] = ServedTarget(broken, 8)
+    targets_of(desk.visit.alarms)["broken"] = ServedTarget(broken, 8)
     for number in range(3):
         await desk.alarms.set(delay=0.01, wake_message=f"n{number}", target="broken")
     async with asyncio.timeout(30):
         while len(await desk.alarms.fires(status="failed")) < 3:
             await asyncio.wait_for(broken.tried.wait(), 30)
             broken.tried.clear()
-            await desk.visit.clock.dispatcher._all_down()
+            await desk.visit.alarms.dispatcher._all_down()
     page = await desk.get("/bulk/fires?verb=retry")
     assert "Retry all 3 fires that match" in page
     answer = await desk.post("/bulk/fires", form_in(page, "/bulk/fires"), fragment=True)

@@ -158,8 +158,8 @@ def rows_of(page: str) -> list[str]:
 
 async def test_many_needs_leave_room_for_the_rest(desk: Desk) -> None:
     for number in range(9):
-        targets_of(desk.visit.clock)[f"target {number}"] = ServedTarget(desk.visit.agent, 8)
-        await desk.visit.clock.service.targets.pause(f"target {number}", by="ada", reason="")
+        targets_of(desk.visit.alarms)[f"target {number}"] = ServedTarget(desk.visit.agent, 8)
+        await desk.visit.alarms.service.targets.pause(f"target {number}", by="ada", reason="")
     page = await desk.get("/now/needs")
     shown, folded = page.split("<details", 1)
     assert (shown.count("<li"), folded.count("<li")) == (6, 3)

@@ -14,12 +14,12 @@ wish = kept_in(ALARMS)
 async def move(world: World) -> None:
     series = await world.set("every weekday at 9am", key="brief", policy={"max_fires": 9})
     moved = await world("alarm_update", id="brief", when="10am")
-    assert fires(await world.clock.get("brief"), 6) == [at(day, 10) for day in (7, 8, 9, 10, 11, 14)]
+    assert fires(await world.alarms.get("brief"), 6) == [at(day, 10) for day in (7, 8, 9, 10, 11, 14)]
     assert moved["alarm"]["policy"] == {"max_fires": 9}
     text = await world.refused("alarm_update", id="brief", when="tomorrow at 9am")
     assert 'add the kind "once"' in text
     assert world.offered is None
-    assert (await world.clock.get(series.id)).kind == "cron"
+    assert (await world.alarms.get(series.id)).kind == "cron"
     await world.set("friday at 9am", key="friday")
     moved = await world("alarm_update", id="friday", when="10am")
     assert "a time of day alone is the next one" in moved["notes"][0]
@@ -31,11 +31,11 @@ async def move(world: World) -> None:
 async def snooze_a_later_one(world: World) -> None:
     await world.set("every weekday at 9:30", key="brief")
     await world("alarm_update", id="brief", action="snooze", **{"for": "3h"})
-    assert (await world.clock.get("brief")).next_fire_at == MONDAY + 3 * HOUR
-    await world.clock.update("brief", when="20:00")
+    assert (await world.alarms.get("brief")).next_fire_at == MONDAY + 3 * HOUR
+    await world.alarms.update("brief", when="20:00")
     snoozed = await world.wish("alarm_update", id="brief", action="snooze", **{"for": "1h"})
     assert snoozed["alarm"]["next_fire_at"] == "2030-01-07T21:00:00Z"
-    assert fires(await world.clock.get("brief"), 2) == [at(7, 21), at(8, 20)]
+    assert fires(await world.alarms.get("brief"), 2) == [at(7, 21), at(8, 20)]
 
 
 @wish(28, "snooze 2 days")
@@ -54,11 +54,11 @@ async def snooze_until(world: World) -> None:
 
 @wish(30, "skip the next one")
 async def skip_the_next(world: World) -> None:
-    await world.clock.set("every day at 9am", "work", key="k")
+    await world.alarms.set("every day at 9am", "work", key="k")
     skipped = await world("alarm_update", id="k", action="skip", at="2030-01-07T09:00:00Z")
     assert skipped["alarm"]["next_fire_at"] == "2030-01-08T09:00:00Z"
     await world.refused("alarm_update", id="k", action="skip", at="2030-01-07T09:00:00Z")
-    assert fires(await world.clock.get("k"), 2) == [at(8), at(9)]
+    assert fires(await world.alarms.get("k"), 2) == [at(8), at(9)]
     skipped = await world("alarm_update", id="k", action="skip")
     assert skipped["alarm"]["next_fire_at"] == "2030-01-09T09:00:00Z"
 
@@ -89,7 +89,7 @@ async def cancel_all_about(world: World) -> None:
     await world.pass_time(HOUR)  # the first waits in the inbox by now
     dry = await world("alarm_cancel", text="grant", dry_run=True)
     assert (dry["would_cancel"], len(dry["alarms"])) == (3, 3)
-    assert len(await world.clock.find(status="cancelled")) == 0
+    assert len(await world.alarms.find(status="cancelled")) == 0
     assert (await world("alarm_cancel", text="grant", reason="done"))["cancelled"] == 3
     assert [wake["alarm_id"] for wake in (await world("alarm_inbox"))["wakes"]] == [other["alarm"]["id"]]
     await world("alarm_set", when="in 3 hours", wake_message="z", conversation_id="c")
@@ -98,21 +98,21 @@ async def cancel_all_about(world: World) -> None:
     assert (await world("alarm_cancel", ids=[ids[0], "b"]))["cancelled"] == 2
     assert "it is not said which" in await world.refused("alarm_cancel")
     await world.refused("alarm_cancel", ids=["nobody", (await world.set("in 1 hour", key="c")).id])
-    assert (await world.clock.get("c")).status == "active"
+    assert (await world.alarms.get("c")).status == "active"
 
 
 @wish(34, "set 30 alarms")
 async def set_many(world: World) -> None:
     items = [{"when": f"in {n + 1} hours", "wake_message": f"page {n}", "key": f"page-{n}"} for n in range(30)]
     made = await world("alarm_set", alarms=items, target="inbox", conversation_id="c")
-    found = [await world.clock.get(id) for id in made["ids"]]
+    found = [await world.alarms.get(id) for id in made["ids"]]
     assert [alarm.wake_message for alarm in found] == [f"page {n}" for n in range(30)]
     assert {alarm.conversation_id for alarm in found} == {"c"}
     assert (await world("alarm_set", alarms=items, target="inbox", conversation_id="c"))["ids"] == made["ids"]
     bad = [{"when": "in 1 hour", "wake_message": "new"}, {"when": "end of month", "wake_message": "newer"}]
     text = await world.refused("alarm_set", alarms=bad)
     assert text.startswith("alarms[1].when: ")
-    assert len(await world.clock.find()) == 30
+    assert len(await world.alarms.find()) == 30
     assert len((await world.wish("alarm_set", alarms=bad))["ids"]) == 2
     text = await world.refused("alarm_set", alarms=[{"when": "in 9 hours", "wake_message": "x", "key": "page-1"}])
     assert "already has the key 'page-1'" in text
@@ -140,7 +140,7 @@ async def what_did_i_miss(world: World) -> None:
     await world.set("every hour", key="look", policy={"max_fires": 9})
     await world.time.advance(5 * HOUR + timedelta(minutes=30))  # no worker runs
     assert "but no running worker delivers there" in (await world("alarm_inbox"))["notes"][0]
-    await world.clock.run_due()
+    await world.alarms.run_due()
     story = await world("alarm_history", since="6h")
     assert story["missed"] == 4
     waiting = next(line for line in story["history"] if line["status"] == "waiting")
@@ -173,9 +173,9 @@ async def unless(world: World) -> None:
 async def fire_and_retry(world: World) -> None:
     await world.set("every day at 9am", key="k", max_failures=0)
     await world("alarm_update", id="k", action="fire")
-    await world.clock.run_due()
+    await world.alarms.run_due()
     assert (await world.woken())["message"] == "work"
-    assert (await world.clock.get("k")).next_fire_at == at(7)
+    assert (await world.alarms.get("k")).next_fire_at == at(7)
     assert "no fire of alarm" in await world.refused("alarm_update", id="k", action="retry")
     await world.pass_time(HOUR)
     wake = await world.woken()
@@ -183,7 +183,7 @@ async def fire_and_retry(world: World) -> None:
     assert failed["fire"]["status"] == "failed"
     again = await world("alarm_update", id="k", action="retry")
     assert again["fire_id"] == wake["fire_id"]
-    await world.clock.run_due()
+    await world.alarms.run_due()
     assert (await world.woken())["attempt"] == 2
 
 
@@ -205,6 +205,6 @@ async def report(world: World) -> None:
     assert working["fire"]["report_by"] > wake["report_by"]
     other = await world.woken(done={wake["fire_id"]: "3 grants"})
     assert other["conversation_id"] == "d"
-    assert (await world.clock.fire_of(wake["fire_id"])).result == "3 grants"
+    assert (await world.alarms.fire_of(wake["fire_id"])).result == "3 grants"
     await world("alarm_report", fire_id=other["fire_id"], outcome="failed", reason="HTTP 503")
     assert "nope" in await world.refused("alarm_inbox", done={"nope@1": "x"})

@@ -83,7 +83,7 @@ async def same_key(world: World) -> None:
     assert 'on_conflict: "replace"' in text
     for more in ({"payload": {"a": 1}}, {"label": "l"}, {"timezone": "Asia/Tokyo"}, {"max_failures": 1}):
         await world.refused("alarm_set", when="in 1 hour", wake_message="work", key="k", **more)
-    assert (await world.clock.get("k")).version == 1
+    assert (await world.alarms.get("k")).version == 1
 
 
 @wish(11, "same key, ended alarm")
@@ -192,7 +192,7 @@ async def before_a_moment(world: World) -> None:
 async def for_five_days(world: World) -> None:
     made = await world.wish("alarm_set", when="every day at 9am for 5 days", wake_message="work")
     assert made["alarm"]["policy"] == {"ends_at": "2030-01-12T08:00:00Z"}
-    assert len(fires(await world.clock.get(made["alarm"]["id"]), 99)) == 5
+    assert len(fires(await world.alarms.get(made["alarm"]["id"]), 99)) == 5
 
 
 @wish(25, "until Friday")

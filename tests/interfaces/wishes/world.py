@@ -21,9 +21,9 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 class World:
     """A door, the clock behind it, and the time."""
 
-    def __init__(self, door: WishDoor, clock: Wakeful, time: ManualClock) -> None:
+    def __init__(self, door: WishDoor, alarms: Wakeful, time: ManualClock) -> None:
         self.door = door
-        self.clock = clock
+        self.alarms = alarms
         self.time = time
         self.repairs = 0
         self.offered: dict[str, Any] | None = None  # the corrected call of the latest refusal
@@ -43,10 +43,10 @@ class World:
 
     async def refused(self, tool: str, **arguments: Any) -> str:
         """What a door says no with, in words. Bad input changes nothing."""
-        before = await self.clock.find(limit=500)
+        before = await self.alarms.find(limit=500)
         with pytest.raises(Refused) as refused:
             await self.door(tool, **arguments)
-        assert await self.clock.find(limit=500) == before
+        assert await self.alarms.find(limit=500) == before
         self.offered = refused.value.again
         return refused.value.text
 
@@ -59,14 +59,14 @@ class World:
     async def set(self, when: str, **more: Any) -> Alarm:
         """The alarm that a wish for a time leads to."""
         made = await self.wish("alarm_set", when=when, wake_message="work", **more)
-        return await self.clock.get(made["alarm"]["id"])
+        return await self.alarms.get(made["alarm"]["id"])
 
     async def pass_time(self, by: timedelta) -> None:
         """Time passes while a worker runs: what falls due is delivered."""
         end = self.time.now() + by
         while (step := min(HOUR, end - self.time.now())) > timedelta(0):
             await self.time.advance(step)
-            await self.clock.run_due()
+            await self.alarms.run_due()
 
     async def woken(self, **arguments: Any) -> dict[str, Any]:
         [wake] = (await self("alarm_inbox", **arguments))["wakes"]

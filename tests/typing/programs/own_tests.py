@@ -1,4 +1,4 @@
-"""Somebody's tests of their own program, with the fixture `wakeful_clock`."""
+"""Somebody's tests of their own program, with the fixture `wakeful_alarms`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def sends(sent: list[str]) -> Callable[[wakeful.Wake], None]:
     return send
 
 
-def test_the_brief_is_sent_once_a_day(wakeful_clock: SteppedWakeful) -> None:
+def test_the_brief_is_sent_once_a_day(wakeful_alarms: SteppedWakeful) -> None:
     sent: list[str] = []
-    wakeful_clock.handler("brief")(sends(sent))
-    alarm = wakeful_clock.set("every day at 9am", "Morning brief", target="brief", policy={"max_fires": 2})
-    wakeful_clock.advance("3d")
+    wakeful_alarms.handler("brief")(sends(sent))
+    alarm = wakeful_alarms.set("every day at 9am", "Morning brief", target="brief", policy={"max_fires": 2})
+    wakeful_alarms.advance("3d")
     assert sent == ["Morning brief", "Morning brief"]
-    status: wakeful.AlarmStatus = wakeful_clock.get(alarm.id).status
+    status: wakeful.AlarmStatus = wakeful_alarms.get(alarm.id).status
     assert status == "fired"
-    assert [fire.status for fire in wakeful_clock.fires(alarm.id)] == ["completed", "completed"]
+    assert [fire.status for fire in wakeful_alarms.fires(alarm.id)] == ["completed", "completed"]

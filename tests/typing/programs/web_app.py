@@ -1,4 +1,4 @@
-"""A web application that reminds its users: the clock opens, dispatches and closes with it."""
+"""A web application that reminds its users: the store opens, dispatches and closes with it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import wakeful
 
 
 def application(file: str, sent: list[str]) -> Starlette:
-    clock = wakeful.open(file, default_target="mail", max_failures=3, log_level="warning")
+    alarms = wakeful.open(file, default_target="mail", max_failures=3, log_level="warning")
 
-    @clock.handler("mail", timeout=30, concurrency=4)
+    @alarms.handler("mail", timeout=30, concurrency=4)
     async def mail(wake: wakeful.Wake) -> str:
         sent.append(wake.message)
         return f"mailed to {wake.payload['to']}"
 
     async def remind(request: Request) -> JSONResponse:
         try:
-            alarm = await clock.set(
+            alarm = await alarms.set(
                 request.query_params["when"],
                 request.query_params["message"],
                 payload={"to": "ada@example.org"},
@@ -32,9 +32,9 @@ def application(file: str, sent: list[str]) -> Starlette:
         return JSONResponse({"id": alarm.id})
 
     async def reminders(request: Request) -> JSONResponse:
-        alarms = await clock.for_owner("local").find(status=("active", "paused"), limit=20)
-        fires: list[wakeful.Fire] = await clock.fires(status="completed")
-        return JSONResponse({"waiting": [alarm.id for alarm in alarms], "done": [fire.result for fire in fires]})
+        found = await alarms.for_owner("local").find(status=("active", "paused"), limit=20)
+        fires: list[wakeful.Fire] = await alarms.fires(status="completed")
+        return JSONResponse({"waiting": [alarm.id for alarm in found], "done": [fire.result for fire in fires]})
 
-    routes = [Route("/remind", remind), Route("/reminders", reminders), Mount("/wakeful", clock.asgi())]
-    return Starlette(routes=routes, lifespan=clock.lifespan)
+    routes = [Route("/remind", remind), Route("/reminders", reminders), Mount("/wakeful", alarms.asgi())]
+    return Starlette(routes=routes, lifespan=alarms.lifespan)

@@ -242,7 +242,7 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def check_expected(path: str) -> None:
-    """Refuse to make a new file where there has been one: it would be an empty clock that nobody notices."""
+    """Refuse to make a new file where there has been one: it would be an empty database that nobody notices."""
     if os.path.exists(path):
         return
     trace = next(filter(os.path.exists, _traces(path)), None)

@@ -1,4 +1,4 @@
-"""The clock of a program that is elsewhere: every verb of `Wakeful`, asked of a server.
+"""The remote client: every verb of `Wakeful`, asked of a server.
 
 It is a `Wakeful`, so what takes one takes this one: the command line, `open_sync`, a program's own functions. Rules
 are the server's; here is only how each verb is said over HTTP (those that only read: looking.py). What needs the
@@ -65,7 +65,7 @@ _LOCAL_ONLY: Final = ("_store", "_served", "_implied", "_task_target", "metrics"
 
 def needs_the_database(what: str) -> InvalidRequest:
     return InvalidRequest(
-        f"{what} needs the database itself, and this clock only speaks to a server",
+        f"{what} needs the database itself, and these alarms are on a server",
         field="url",
         fix="Do it where the database is; on the command line, name that with --db.",
     )
@@ -94,7 +94,7 @@ class RemoteService:
 
 
 class RemoteWakeful(RemoteLookVerbs):
-    """One owner's clock on a server: the token says whose. For `async with wakeful.open("https://…") as clock`."""
+    """One owner's alarms on a server: the token says whose. For `async with wakeful.open("https://…") as alarms`."""
 
     def __init__(self, address: ServerAddress, *, clock: Clock | None = None) -> None:
         # Not `super().__init__`: that opens a store. Whatever is inherited only says other verbs in another way.
@@ -363,7 +363,9 @@ class RemoteWakeful(RemoteLookVerbs):
         raise InvalidRequest(what, field="connection", fix="Use the verbs without it.")
 
     def for_owner(self, owner: str) -> Alarms:
-        raise InvalidRequest("a token speaks for one owner", field="owner", fix="Open a clock with that owner's token.")
+        raise InvalidRequest(
+            "a token speaks for one owner", field="owner", fix="Open the server with that owner's token."
+        )
 
     async def check_targets(self) -> None:
         raise needs_the_database("dispatching")
