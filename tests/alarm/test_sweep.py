@@ -180,6 +180,15 @@ def test_a_further_try_that_comes_too_late_is_still_silence_not_a_failed_deliver
     assert (late.rows, late.alarm.status) == ([(at(9), "timed_out", "")], "fired")
 
 
+def test_a_failure_reported_after_silence_is_a_failure_where_the_further_try_comes_too_late() -> None:
+    late = once(policy=replace(AGAIN, expires=600))
+    silent(late)
+    late.report(at(9), Report("failed", text="no disk"), at(9, 7))
+    assert not late.attempt(AWAITED, at(9, 30))
+    assert (late.rows, late.alarm.status) == ([(at(9), "failed", "expired")], "failed")
+    assert late.fires[at(9)].last_error == "no disk"
+
+
 def test_only_the_last_silence_counts_towards_a_pause() -> None:
     world = hourly(policy=replace(AGAIN, auto_pause_after=1), max_failures=1)
     silent(world)

@@ -185,6 +185,19 @@ async def test_a_receiver_that_never_reports_is_woken_again_up_to_max_failures(w
     assert (await world.read(alarm)).status == "fired"
 
 
+async def test_a_failure_reported_after_silence_ends_as_failed_where_there_is_no_time_for_another_try(
+    world: World,
+) -> None:
+    alarm = await world.set(1, policy={"report_within": 60, "expires": 80})
+    await world.run_due(1)
+    await world.run_due(61)
+    await acting(world.service, OWNER).report(alarm.fire_id, ReportRequest(outcome="failed", result="disk full"))
+    await world.run_due(600)
+    [fire] = await world.fires(alarm)
+    assert (fire.status, fire.last_error, len(world.desk.wakes)) == ("failed", "disk full", 1)
+    assert (await world.read(alarm)).status == "failed"
+
+
 async def test_an_alarm_stored_before_there_was_on_silence_gives_up(world: World) -> None:
     alarm = await world.set(1, policy={"report_within": 60})
     stored = await world.read(alarm)

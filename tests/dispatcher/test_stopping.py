@@ -283,6 +283,55 @@ async def test_a_report_stands_when_its_alarm_is_claimed_again_by_who_is_deliver
     assert (await world.read(added.alarm)).status == ("fired" if said == "completed" else "active")
 
 
+@pytest.mark.parametrize("tries", [0, 1], ids=["the first try", "a try after silence"])
+async def test_an_attempt_on_which_a_failure_was_reported_is_not_the_answer_to_its_retry(
+    world: World, tries: int
+) -> None:
+    """Another worker has planned the retry, and this one claims it while the attempt before is still under way."""
+    store = GoesAway(world.store)
+    second = world.another()
+    hangs = Hangs()
+    world.serve("hangs", hangs)
+    world.store = store
+    policy = Policy(report_within=600, on_silence="again")
+    [added] = await store.add([an_alarm(world.clock, due=-1, target="hangs", policy=policy)])
+    if tries:
+        hangs.released.set()
+        await second.run_due()
+        await world.clock.advance(601)
+        await second.run_due()
+        hangs.released.clear()
+        hangs.started.clear()
+    async with running(world.another()):
+        async with asyncio.timeout(60):
+            while not hangs.started.is_set():
+                await world.clock.advance(world.settings.tick)
+        await acting(world.service, "").report(added.alarm.fire_id, ReportRequest(outcome="failed"))
+        store.away = True
+        held = await world.read(added.alarm)
+        lapsed = replace(held, claimed_at=world.clock.now() - world.settings.lease)
+        await store.forward.settle([Change(claim=held.claim, version=held.version, after=lapsed)])
+        assert await second.run_due() == 1
+        planned = await world.read(added.alarm)
+        assert (planned.failure_count, planned.claimed_at, hangs.calls) == (tries + 1, None, tries + 1)
+        store.away = False
+        async with asyncio.timeout(60):
+            while (claimed := await world.read(added.alarm)).claimed_at is None:
+                await world.clock.advance(world.settings.tick)
+        # It takes longer than a lease: the new claim is kept meanwhile, and begins when the attempt has ended.
+        for _ in range(4):
+            await world.clock.advance(world.settings.lease / 3)
+            await _until_renewed(world, added.alarm.id)
+        assert ((await world.read(added.alarm)).claim, hangs.calls) == (claimed.claim, tries + 1)
+        hangs.released.set()
+        async with asyncio.timeout(60):
+            while (await world.read(added.alarm)).status != "fired":
+                await world.clock.advance(0.05)
+    [fire] = await world.fires(added.alarm)
+    assert (fire.status, fire.failures, hangs.calls) == ("delivered", tries + 1, tries + 2)
+    assert "delivered (no longer ours)" in [line.said for line in fire.log]
+
+
 @pytest.mark.parametrize("moment", ["before the claim", "before the settlement"])
 async def test_a_dispatcher_waits_for_a_store_that_went_away_and_goes_on(world: World, moment: str) -> None:
     store = GoesAway(world.store)

@@ -39,6 +39,7 @@ REPORTED = CONFORMANCE + (
 IN_TIME = "tests/dispatcher/test_early.py::"
 STEPS = "tests/dispatcher/test_clock_steps.py::"
 STOPPING = "tests/dispatcher/test_stopping.py::"
+ANSWERS_FOR = STOPPING + "test_an_attempt_on_which_a_failure_was_reported_is_not_the_answer_to_its_retry"
 PAGE_TURN = "tests/store/test_turns.py::test_pages_are_read_when_it_is_their_owners_turn[{}]"
 SUSPECTS = "tests/dispatcher/test_suspects.py::"
 SIMULATOR = "tests/simulation/test_seeds.py::test_the_promises_hold_while_there_is_nothing_to_find"
@@ -632,6 +633,13 @@ CAUGHT_BY: dict[str, list[str]] = {
     "silence goes back to an older fire": ["tests/alarm/test_sweep.py::test_an_older_fire_is_not_gone_back_to"],
     "a further try after silence is charged again": [
         "tests/alarm/test_sweep.py::test_a_further_try_is_not_charged_again"
+    ],
+    "the answer of the attempt before counts for the retry": [ANSWERS_FOR + "[sqlite-the first try]"],
+    "a retry that waits for the attempt before loses its lease": [ANSWERS_FOR + "[sqlite-the first try]"],
+    "a failure reported during a further try counts as that of before": [ANSWERS_FOR + "[sqlite-a try after silence]"],
+    "a failure reported after silence ends as silence": [
+        "tests/alarm/test_sweep.py::"
+        "test_a_failure_reported_after_silence_is_a_failure_where_the_further_try_comes_too_late"
     ],
     "silence ends as a failed delivery": [
         "tests/alarm/test_sweep.py::test_a_further_try_that_comes_too_late_is_still_silence_not_a_failed_delivery"

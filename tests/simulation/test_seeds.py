@@ -21,6 +21,7 @@ from wakeful.testing.simulation import PromiseBroken, Script, generated, play, r
 from wakeful.testing.simulation.event_loop import Group, SimulatedClock, Stuck, closing, simulated_loop
 from wakeful.testing.simulation.runner import simulate_seeds
 from wakeful.testing.simulation.script import (
+    Away,
     Change,
     Create,
     Freeze,
@@ -37,13 +38,19 @@ TRACED = (1, 2, 11, 21)
 # CPU seconds that the simulator may take to find a planted fault; without one, there is nothing to find.
 LOOKS_FOR = 60.0
 
-FOUND: dict[str, tuple[Step, ...]] = {
-    "instants before the retry of the last fire allowed were lost when it was skipped for its budget": (
+
+def found(*steps: Step, seed: int = 0, one_machine: bool = False) -> Script:
+    """A script that broke a promise. `seed`: where its retries have to come at the right moment."""
+    return Script(seed=seed, steps=steps, one_machine=one_machine, out_of_turn=False, delays=False)
+
+
+FOUND: dict[str, Script] = {
+    "instants before the retry of the last fire allowed were lost when it was skipped for its budget": found(
         Create(alarm=2, every=1, owner="cat", max_fires=3),
         Wait(seconds=3.0),
         Report(alarm=2, what="failed"),
     ),
-    "a late answer replaced a failure that was reported after its alarm was moved": (
+    "a late answer replaced a failure that was reported after its alarm was moved": found(
         Create(alarm=0, target="long", report_within=3.0),
         Wait(seconds=4.0),
         Report(alarm=0, what="working"),
@@ -51,14 +58,14 @@ FOUND: dict[str, tuple[Step, ...]] = {
         Wait(seconds=1.0),
         Report(alarm=0, what="failed"),
     ),
-    "a worker that stood still overwrote a failure that was reported after the next try": (
+    "a worker that stood still overwrote a failure that was reported after the next try": found(
         Create(alarm=0, target="slow", many=2, report_within=30.0),
         Wait(seconds=1.5),
         Freeze(process=0, seconds=7.0),
         Wait(seconds=6.5),
         Report(alarm=1, what="failed"),
     ),
-    "a late answer overwrote a failure that was reported before its alarm was cancelled": (
+    "a late answer overwrote a failure that was reported before its alarm was cancelled": found(
         Wait(seconds=0.2),
         Create(alarm=2, after=0.02, target="slow", report_within=30.0),
         Wait(seconds=0.1),
@@ -66,7 +73,7 @@ FOUND: dict[str, tuple[Step, ...]] = {
         Wait(seconds=0.1),
         Change(alarm=2, what="cancel"),
     ),
-    "a late answer overwrote a failure that another worker had settled as reported": (
+    "a late answer overwrote a failure that another worker had settled as reported": found(
         Create(alarm=0, target="slow", report_within=30.0),
         Wait(seconds=1.5),
         StoreTrouble(process=0, call="renew", what="refused", times=9),
@@ -76,7 +83,7 @@ FOUND: dict[str, tuple[Step, ...]] = {
         Wait(seconds=4.0),
         Report(alarm=0, by=1, what="failed"),
     ),
-    "a late answer overwrote a failure that was reported while its alarm was paused": (
+    "a late answer overwrote a failure that was reported while its alarm was paused": found(
         Create(alarm=0, target="long", report_within=30.0),
         Wait(seconds=2.0),
         Report(alarm=0, what="working"),
@@ -86,19 +93,39 @@ FOUND: dict[str, tuple[Step, ...]] = {
         Report(alarm=0, what="failed"),
         Wait(seconds=7.0),
     ),
-    "a fire that was snoozed after a failure was reported looked reported": (
+    "an attempt that was still under way when its retry was due overwrote the failure that was reported on it": found(
+        Create(alarm=2, target="long"),
+        Wait(seconds=1.0),
+        Wait(seconds=2.0),
+        Report(alarm=2, what="failed"),
+        Wait(seconds=1.0),
+        SetClock(machine=0, by=60.0),
+        Wait(seconds=0.5),
+        seed=8803,
+        one_machine=True,
+    ),
+    "a failure reported after silence ended as silence when there was no time for another try": found(
+        Create(alarm=0, every=5, report_within=1.0, expires=3.0),
+        *[Wait(seconds=1.0), Wait(seconds=1.0), Wait(seconds=0.5), Wait(seconds=2.0), Wait(seconds=2.0)],
+        Away(seconds=3.0),
+        Wait(seconds=1.0),
+        Wait(seconds=0.5),
+        Report(alarm=0, what="failed"),
+        seed=12136,
+    ),
+    "a fire that was snoozed after a failure was reported looked reported": found(
         Create(alarm=0, target="slow"),
         Wait(seconds=1.2),
         Report(alarm=0, what="failed"),
         Wait(seconds=0.1),
         Change(alarm=0, what="snooze"),
     ),
-    "the audit missed instants of a series whose last fire was snoozed": (
+    "the audit missed instants of a series whose last fire was snoozed": found(
         Create(alarm=0, every=2, report_within=1.0, max_fires=1),
         Wait(seconds=2.1),
         Report(alarm=0, what="snooze"),
     ),
-    "a skip was taken back after a later occurrence had fired, and its alarm was never settled again": (
+    "a skip was taken back after a later occurrence had fired, and its alarm was never settled again": found(
         Create(alarm=0, every=1),
         Wait(seconds=0.5),
         Change(alarm=0, what="skip"),
@@ -121,7 +148,7 @@ def test_every_promise_holds_for_a_fixed_set_of_seeds() -> None:
 
 @pytest.mark.parametrize("name", FOUND)
 def test_what_it_found_before_stays_mended(name: str) -> None:
-    run = play(Script(seed=0, steps=FOUND[name], out_of_turn=False, delays=False))
+    run = play(FOUND[name])
     assert run.broken is None, run_text(run)
 
 

@@ -138,7 +138,7 @@ def _late_retry(alarm: Alarm, fire: Fire | None, *, expired: bool, now: datetime
         return None
     reason = "expired" if expired else "superseded"
     end = _Ending(alarm, taken_up(alarm, fire, now), now, started=now)
-    change = end.failed(alarm.last_error or reason, reason, past=alarm.next_fire_at)
+    change = end.failed(end.fire.last_error or alarm.last_error or reason, reason, past=alarm.next_fire_at)
     return _timed_out(change) if end.fire.reason == UNREPORTED else change
 
 
@@ -474,7 +474,7 @@ def foreseen(alarm: Alarm, fire: Fire, error: str, *, now: datetime) -> Fire:
         fire,  # the attempt itself is counted when it is over
         status="failed" if at is None else "retrying",
         reason=REPORTED,
-        delivered_at=fire.delivered_at or now,  # who reports has it
+        delivered_at=now,  # who reports has it
         completed_at=now,
         report_by=None,
         result=said,

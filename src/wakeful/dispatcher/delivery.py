@@ -134,9 +134,10 @@ class Deliveries:
         """An alarm whose lease has expired, or whose retry is due, while this process still has a flight of it.
 
         While its delivery is under way it is not sent again: the flight goes on with the new claim. Where it is over,
-        the store is writing what followed; its answer shows whether that was before this claim, which then begins.
+        the store is writing what followed; its answer shows whether that was before this claim, which then begins. So
+        does a claim of the next try, after a failure was reported on this one.
         """
-        if held.finished:
+        if held.finished or held.is_ended_by(again):
             held.again = again
         else:
             held.adopt(again)
@@ -213,6 +214,7 @@ class Deliveries:
     async def _attempt(self, flight: Flight) -> None:
         alarm = flight.alarm
         started = flight.started = self._now()
+        flight.known = flight.fire
         served = self._flights.served[alarm.target]
         self._context.pace.begun(alarm, started)
         self.metrics.begun(flight, started)
@@ -273,7 +275,7 @@ class Deliveries:
     def _landed(self, flight: Flight) -> None:
         """The settler is done with a flight."""
         self._flights.land(flight)
-        if (again := flight.again) is not None:
+        if (again := flight.again) is not None and not again.lost:
             if self.stopping and again.change is None:
                 again.change = release(again.alarm, now=self._now())
             self._begin(again, self._now())

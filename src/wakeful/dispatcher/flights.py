@@ -47,6 +47,7 @@ class Flight(Struct, eq=False):
     task: asyncio.Task[None] | None = None
     taken: float = 0.0  # when its claim was asked for, by the monotonic clock
     started: datetime | None = None
+    known: Fire | None = None  # its fire as it was when the attempt began
     outcome: Outcome | None = None
     attempt: Try | None = None
     change: Change | None = None
@@ -64,6 +65,17 @@ class Flight(Struct, eq=False):
     @property
     def key(self) -> tuple[str, datetime]:
         return self.alarm.id, self.alarm.occurrence_at
+
+    def is_ended_by(self, again: Flight) -> bool:
+        """Whether the wake counts as arrived since this attempt began, and a later claim is of the next try.
+
+        Its receiver reported a failure, say, and another worker has planned that try: this attempt's answer is none of
+        it. A report that nobody has settled yet is of this attempt.
+        """
+        if self.started is None or again.fire is None or again.fire.completed_at is not None:
+            return False
+        arrived, before = again.fire.delivered_at, self.known and self.known.delivered_at
+        return arrived is not None and arrived != before
 
     def adopt(self, again: Flight) -> None:
         """Go on with a later claim of the alarm, which nobody settled in between: the wake is not sent again.

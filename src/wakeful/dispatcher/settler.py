@@ -164,8 +164,9 @@ class Settler:
                 self._landed(flight)
                 continue
             # Claimed again as one that nobody settled: its lease had expired before this was written.
-            if flight.again is not None and flight.again.alarm.is_suspect:
-                flight.adopt(flight.again)
+            again = flight.again
+            if again is not None and again.alarm.is_suspect and not flight.is_ended_by(again):
+                flight.adopt(again)
                 flight.again = None
             await self._decide_again(flight, answer)
         return None

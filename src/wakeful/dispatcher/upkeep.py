@@ -145,7 +145,8 @@ class Upkeep:
 
     async def renew(self, _: datetime) -> None:
         """Renew the leases of deliveries under way. One that lost its lease goes on, and is recorded when it ends."""
-        flights = {Claim(flight.alarm.id, flight.alarm.claim): flight for flight in self._flights if not flight.lost}
+        latest = [flight.again or flight for flight in self._flights]
+        flights = {Claim(flight.alarm.id, flight.alarm.claim): flight for flight in latest if not flight.lost}
         for claim in await self._store.renew(list(flights)) if flights else ():
             flight = flights[claim]
             flight.lost = flight.alarm.claim == claim.claim  # not where it was claimed again meanwhile

@@ -26,6 +26,12 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "        alarm,\n        version",
     ),
     "what is being delivered is skipped": Source("wakeful.alarm.edit", "if alarm.is_leased(now, lease) or (", "if ("),
+    "a failure reported after silence ends as silence": Source(
+        "wakeful.alarm.report", 'reason = "" if is_silent(fire) else fire.reason', "reason = fire.reason"
+    ),
+    "a failure reported during a further try counts as that of before": Source(
+        "wakeful.alarm.settle", "delivered_at=now,  # who", "delivered_at=fire.delivered_at or now,  # who"
+    ),
     "a report that counts twice": Source(
         "wakeful.alarm.report",
         "    if fire.status not in _OPEN or fire.completed_at is not None:",

@@ -103,6 +103,12 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "return offset if least <= offset <= most else least",
         "return min(max(offset, least), most)",
     ),
+    "the answer of the attempt before counts for the retry": Source(
+        "wakeful.dispatcher.flights", "return arrived is not None and arrived != before", "return False"
+    ),
+    "a retry that waits for the attempt before loses its lease": Source(
+        "wakeful.dispatcher.upkeep", "[flight.again or flight for flight", "[flight for flight"
+    ),
     "a report is overwritten by the flight of before": Several(
         (
             Source("wakeful.dispatcher.flights", "        self.fire = again.fire\n", ""),
@@ -134,7 +140,7 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         )
     ),
     "a claim ends with the settlement before it": Source(
-        "wakeful.dispatcher.delivery", "        if held.finished:", "        if False:"
+        "wakeful.dispatcher.delivery", "if held.finished or held", "if held"
     ),
     "a handler's exception is not logged": Source(
         "wakeful.targets.handler", "            self._log_failure(wake)\n            return", "            return"
