@@ -253,12 +253,13 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
     from wakeful.dispatcher import ServedTarget
 
     kind = str(given.pop("kind"))
-    concurrency = given.pop("concurrency", settings.concurrency)
+    known = target_kind(kind, f"targets.{name}.kind")
+    concurrency = given.pop("concurrency", known.concurrency or settings.concurrency)
     if not isinstance(concurrency, int) or concurrency < 1:
         raise InvalidConfig(f"{concurrency!r} is not a whole number of 1 or more", field=f"targets.{name}.concurrency")
     users = users_of(settings, name, kind, given.pop("owners", None))
     try:
-        made = named(target_kind(kind).place, field="kind")
+        made = named(known.place, field="kind")
         if "timeout" in given:
             given["timeout"] = duration(given["timeout"]).total_seconds()
         taken = signature(made).parameters
@@ -266,8 +267,8 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
             by_file = [f"{one}{FILE_SUFFIX}" for one, parameter in taken.items() if parameter.annotation == "str"]
             fix = nearest(odd, [*taken, *by_file]) or f"docs/targets/{kind}.md lists what {kind} takes."
             raise InvalidRequest(f"a {kind} target has no setting {odd!r}", field=odd, fix=fix)
-        if "clock" in taken:
-            given["clock"] = clock
+        own = {"clock": clock, "concurrency": concurrency}
+        given |= {name: value for name, value in own.items() if name in taken}
         target: Target = made(**given)
     except InvalidRequest as error:
         raise InvalidConfig(error.message, field=f"targets.{name}.{error.field}".rstrip("."), fix=error.fix) from None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, Final
 
-from wakeful.runtime import systemd
+from wakeful.runtime import child, systemd
 
 log = logging.getLogger("wakeful.server")
 
@@ -64,6 +64,7 @@ class SignalHandler:
 
 def end_at_once(why: str, status: int) -> None:
     log.warning("%s: stopping now; deliveries in flight will be tried again", why)
+    child.kill_all()
     logging.shutdown()  # what the log still holds back
     os._exit(status)
 

@@ -24,6 +24,7 @@ class TargetKind(Struct, frozen=True):
 
     place: str  # imported only when configured: some bring heavy libraries along
     read_as_words: bool = False
+    concurrency: int | None = None  # in place of the setting, where a target does not say
     callbacks: str = ""
 
 
@@ -33,6 +34,7 @@ TARGET_KINDS: Final = {
     "table": TargetKind("wakeful.targets.table:TableTarget", read_as_words=True),
     "notify": TargetKind("wakeful.targets.notify:Notify", read_as_words=True),
     "inbox": TargetKind("wakeful.targets.inbox:Inbox"),
+    "command": TargetKind("wakeful.targets.command:Command", read_as_words=True, concurrency=4),
 }
 
 

@@ -18,6 +18,13 @@ HERE: Final = "wakeful.db"  # a database in the current folder, where one is or 
 _TRACES: Final = (HERE, f"{HERE}-wal", f".{HERE}.expected")
 # Variables that are not settings.
 VARIABLES: Final = ("WAKEFUL_CONFIG", "WAKEFUL_TOKEN", "WAKEFUL_URL", "WAKEFUL_PROFILE")
+# What a program that a wake runs finds set; `wakeful` may be that program.
+WAKE_VARIABLES: Final = (
+    *("WAKEFUL_FIRE_ID", "WAKEFUL_ALARM_ID", "WAKEFUL_OWNER", "WAKEFUL_TARGET", "WAKEFUL_CONVERSATION_ID"),
+    *("WAKEFUL_LABEL", "WAKEFUL_MESSAGE", "WAKEFUL_PAYLOAD", "WAKEFUL_AUTHOR", "WAKEFUL_SCHEDULED_FOR"),
+    *("WAKEFUL_ATTEMPT", "WAKEFUL_NUMBER", "WAKEFUL_LATE_MS", "WAKEFUL_MISSED", "WAKEFUL_LAST_ERROR"),
+    *("WAKEFUL_SIGNAL", "WAKEFUL_SIGNAL_PAYLOAD", "WAKEFUL_REPORT_URL", "WAKEFUL_REPORT_TOKEN"),
+)
 # Kubernetes tells every pod about a service called wakeful; the tests have variables of their own.
 _FOREIGN: Final = re.compile(r"WAKEFUL_(SERVICE_.*|PORT_\d+_.*|TEST_.*)")
 _SERVICE_LINK: Final = re.compile(r"(tcp|udp)://\S+:\d+")
@@ -63,7 +70,7 @@ def check_variables(environ: Mapping[str, str], settings: Iterable[str]) -> None
     """InvalidConfig where a WAKEFUL_* variable sets nothing: somebody believes that it does."""
     known = [*VARIABLES, *(f"{PREFIX}{name.upper()}" for name in settings)]
     for name in environ:
-        if name.startswith(PREFIX) and name not in known and not _FOREIGN.fullmatch(name):
+        if name.startswith(PREFIX) and name not in (*known, *WAKE_VARIABLES) and not _FOREIGN.fullmatch(name):
             fix = nearest(name, known) or "docs/reference/settings.md lists them."
             raise InvalidConfig("there is no such setting", field=name, fix=f"{fix} Or unset it.")
 
