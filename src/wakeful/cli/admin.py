@@ -24,8 +24,9 @@ from wakeful.cli.tasks import scheduled_tasks
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidRequest, NotFound
 from wakeful.process.application import Wakeful, build, build_copy_end, build_store, build_targets
-from wakeful.python.client import Checked
+from wakeful.python.client import check_target
 from wakeful.runtime.logs import shown
+from wakeful.runtime.os_signals import ending_run
 from wakeful.schedule import duration
 from wakeful.service.diagnosis import size
 from wakeful.service.target_testing import MESSAGE, PAYLOAD, Tested, send_test, target_named, told, wake_for_test
@@ -377,9 +378,9 @@ async def _sent(settings: Settings, name: str, wake: Wake) -> Tested:
     served = build_targets(settings)
     try:
         target = target_named(name, {known: one.target for known, one in served.items()})
-        if isinstance(target, Checked):
-            await target.check(settings.db)
-        return await send_test(target, wake)
+        await check_target(name, target, settings)
+        with ending_run():  # a program that was started is ended too
+            return await send_test(target, wake)
     finally:
         for one in served.values():
             await one.target.close()

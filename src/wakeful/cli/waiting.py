@@ -14,6 +14,7 @@ from wakeful.cli.context import asked
 from wakeful.cli.output import clean
 from wakeful.clock import SystemClock
 from wakeful.process.application import Wakeful
+from wakeful.runtime.os_signals import ending_run
 
 EVERY: Final = 0.1  # seconds between two looks
 GOOD: Final = ("waiting", "delivered", "completed", "working")
@@ -47,7 +48,8 @@ async def _delivering(alarms: Wakeful, alarm: Alarm) -> AsyncIterator[None]:
     await alarms.check_targets()
     running = asyncio.create_task(alarms.dispatcher.run(), name="wakeful dispatcher")
     try:
-        yield
+        with ending_run():  # what it has started is ended too
+            yield
     finally:
         alarms.dispatcher.stop()
         await asyncio.wait((running,))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from wakeful.dispatcher import Dispatcher, DispatcherHealth, MakeFeature, ServedTarget
     from wakeful.service.live import LiveEvent
+    from wakeful.targets import Target
     from wakeful.targets.handler import HandlerFunction
 
 log = logging.getLogger("wakeful.client")
@@ -45,6 +46,17 @@ class Checked(Protocol):
     """A target that can check at startup whether it will work."""
 
     async def check(self, database: str) -> None: ...
+
+
+async def check_target(name: str, target: Target, settings: Settings) -> None:
+    """InvalidConfig, with its place in the settings, if a target cannot work."""
+    if not isinstance(target, Checked):
+        return
+    try:
+        await target.check(settings.db)
+    except InvalidRequest as error:
+        field = f"targets.{name}.{error.field}".rstrip(".")
+        raise settings.located(InvalidConfig(error.message, field=field, fix=error.fix)) from None
 
 
 @runtime_checkable
@@ -263,17 +275,12 @@ class Wakeful(Alarms):
             self._run = None
 
     async def check_targets(self) -> None:
-        """Raise InvalidConfig if a target cannot work: a table that is missing or has no unique key.
+        """Raise InvalidConfig if a target cannot work: a table that is missing, a program that cannot be executed.
 
         >>> await alarms.check_targets()
         """
         for name, served in self._served.items():
-            if isinstance(served.target, Checked):
-                try:
-                    await served.target.check(self.settings.db)
-                except InvalidRequest as error:
-                    wrong = InvalidConfig(error.message, field=f"targets.{name}", fix=error.fix)
-                    raise self.settings.located(wrong) from None
+            await check_target(name, served.target, self.settings)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:

@@ -25,6 +25,7 @@ from wakeful.targets.text import one_line, storable, without
 log = logging.getLogger("wakeful.command")
 
 TRY_LATER: Final = 75  # EX_TEMPFAIL of sysexits.h
+STDIN: Final = ("wake", "prompt")
 PASSED_ON: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 VARIABLE_LIMIT: Final = 32_768  # bytes of one variable of a wake: what is longer stands on stdin only
 _STDERR_LIMIT: Final = 1_000  # bytes that go into the error
@@ -37,6 +38,7 @@ class Command:
     argv          the program and its arguments; there is no shell
     cwd           the folder it is started in; "" is the folder of wakeful
     env           the variables of wakeful's own environment that it gets, by name
+    stdin         what it reads there: "wake", the wake as JSON, or "prompt", the wake as a text for a model
     timeout       seconds it may take; then it is ended
     final_codes   exit statuses with which the fire has failed for good
     reports       exit status 0 says that it took the wake up: a report is awaited
@@ -49,6 +51,7 @@ class Command:
         argv: Sequence[str],
         cwd: str = "",
         env: Sequence[str] = PASSED_ON,
+        stdin: str = "wake",
         timeout: float = 900,
         final_codes: Sequence[int] = (),
         reports: bool = False,
@@ -56,6 +59,8 @@ class Command:
     ) -> None:
         _check_argv(argv)
         _check_names(env)
+        if stdin not in STDIN:
+            raise InvalidConfig(f"{stdin!r} is not accepted", field="stdin", fix=f"Give {' or '.join(STDIN)}.")
         if timeout <= 0:
             raise InvalidConfig(f"{timeout} is not more than 0 seconds", field="timeout")
         if not isinstance(final_codes, list | tuple) or not all(
@@ -65,6 +70,7 @@ class Command:
         self._argv = tuple(argv)
         self._cwd = os.path.expanduser(cwd) or None
         self._env = tuple(env)
+        self._stdin = stdin
         self._timeout = timeout
         self._final_codes = frozenset(final_codes)
         self._reports = reports
@@ -77,8 +83,9 @@ class Command:
     async def deliver(self, wake: Wake) -> Outcome:
         asked = self._reports or wake.alarm.policy.report_within is not None
         env = passed_on(self._env) | variables(wake, reports=asked)
+        run = program(self._argv, env, cwd=self._cwd, timeout=self._timeout)
         try:
-            ended = await self._children.run(program(self._argv, env, cwd=self._cwd, timeout=self._timeout), wake.body)
+            ended = await self._children.run(run, input_of(wake, self._stdin))
         except OSError as error:
             return Failed(f"{self._argv[0]} cannot be started: {error.strerror or error}", unhealthy=True)
         outcome = outcome_of(ended, timeout=self._timeout, final_codes=self._final_codes, hide=secrets_of(wake))
@@ -129,7 +136,11 @@ def program(argv: Sequence[str], env: Mapping[str, bytes], *, cwd: str | None, t
     )
 
 
-# The environment
+# The input and the environment
+
+
+def input_of(wake: Wake, stdin: str) -> bytes:
+    return wake.prompt.encode("utf-8", "replace") if stdin == "prompt" else wake.body
 
 
 def passed_on(names: Sequence[str]) -> dict[str, bytes]:
