@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from wakeful.targets.command import Command
 from wakeful.targets.handler import Handler
 from wakeful.targets.notify import Notify
 from wakeful.targets.router import Router
@@ -17,7 +18,14 @@ from wakeful.targets.table import FIELDS, TableTarget
 from wakeful.targets.webhook import Webhook
 
 DOCS = Path(__file__).parents[2] / "docs" / "targets"
-KINDS = {"webhook": Webhook, "router": Router, "table": TableTarget, "handler": Handler, "notify": Notify}
+KINDS = {
+    "webhook": Webhook,
+    "router": Router,
+    "table": TableTarget,
+    "handler": Handler,
+    "notify": Notify,
+    "command": Command,
+}
 EXAMPLE = re.compile(r"```python\n(import asyncio.*?)```\n```\n(.*?)```", re.DOTALL)
 
 
@@ -39,7 +47,7 @@ def test_every_field_a_column_can_hold_is_documented() -> None:
     assert [field for field in FIELDS if f"`{field}`" not in page] == []
 
 
-@pytest.mark.parametrize("page", ["webhook", "router", "table", "inbox", "handler", "notify"])
+@pytest.mark.parametrize("page", ["webhook", "router", "table", "inbox", "handler", "notify", "command"])
 def test_the_example_prints_what_the_page_says(page: str) -> None:
     [(example, printed)] = EXAMPLE.findall((DOCS / f"{page}.md").read_text())
     ran = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, timeout=60, check=False)
