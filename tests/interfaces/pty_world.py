@@ -13,16 +13,14 @@ import re
 import select
 import signal
 import struct
-import subprocess
-import sys
 import termios
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from tests import commands
 from wakeful import __version__
 
-WAKEFUL: Final = [sys.executable, "-m", "wakeful.cli"]
 SNAPSHOTS: Final = Path(__file__).parent / "snapshots"
 COLUMNS: Final = 80
 _DATE: Final = r"\d\d? (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)( \d{4})?"
@@ -82,14 +80,8 @@ def on_a_terminal(
     """
     mine, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    process = subprocess.Popen(
-        [*WAKEFUL, *args],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        cwd=cwd,
-        env=environ(**(env or {})),
-        start_new_session=True,
+    process = commands.start(
+        args, cwd=cwd, env=environ(**(env or {})), files=(theirs, theirs, theirs), new_session=True
     )
     os.close(theirs)
     shown, lines = b"", list(typed)
@@ -121,16 +113,7 @@ def piped(
     *args: str, cwd: Path, code: int = 0, input: str = "", env: Mapping[str, str] | None = None
 ) -> tuple[str, str]:
     """What a pipe gets on stdout and stderr."""
-    done = subprocess.run(
-        [*WAKEFUL, *args],
-        cwd=cwd,
-        env=environ(**(env or {})),
-        input=input,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = commands.run(args, cwd=cwd, env=environ(**(env or {})), input=input)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout, done.stderr
 

@@ -143,7 +143,7 @@ def test_every_bulk_change_asks_on_a_terminal(rows: tuple[Path, list[str]], env:
     assert "note: nothing was changed" in screen.text
     assert everything(cwd) == before
     screen = on_a_terminal(*command, cwd=cwd, env=env, typed=["y" if count <= 10 else str(count)])
-    assert screen.code == 0
+    assert screen.code == 0, screen.text
     assert everything(cwd) != before
 
 

@@ -21,8 +21,9 @@ from typing import Any, Final
 import pytest
 from click.testing import CliRunner, Result
 
+from tests import commands
 from tests.interfaces.matrix_world import CALLS, Call, Prepared, all_commands, copied, prepare, scrubbed
-from tests.interfaces.pty_world import COLUMNS, SNAPSHOTS, WAKEFUL, environ, on_a_terminal, piped
+from tests.interfaces.pty_world import COLUMNS, SNAPSHOTS, environ, on_a_terminal, piped
 from tests.remote.world import serving_process
 from wakeful.cli import main
 from wakeful.service.views import AlarmView, FireView
@@ -240,7 +241,7 @@ def test_following_through_a_server_tells_what_happens_as_it_happens(house: Hous
     prepared = house.of(next(call for call in CALLS if call.name == "tail"), "e")
     env = environ(WAKEFUL_URL=house.url, WAKEFUL_TOKEN=prepared.token)
     # By the beginning of its id: what the server tells has the whole one.
-    follow = [*WAKEFUL, "tail", prepared.year[:18], "-f", "--json"]
+    follow = [*commands.PROGRAM, "tail", prepared.year[:18], "-f", "--json"]
     process = subprocess.Popen(follow, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

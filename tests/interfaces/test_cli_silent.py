@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests import commands
 from wakeful import open_sync
 from wakeful.cli.times import shell_zone
 from wakeful.errors import InvalidConfig, InvalidSchedule
@@ -35,10 +36,7 @@ def wakeful(tmp_path: Path) -> Wakeful:
     def call(*args: str, code: int = 0, **environ: str) -> subprocess.CompletedProcess[str]:
         given = {name: value for name, value in os.environ.items() if not name.startswith(("WAKEFUL_", "TZ", "XDG"))}
         given |= {"XDG_DATA_HOME": str(tmp_path / "data"), "TZ": "Europe/Berlin"} | environ
-        command = [sys.executable, "-m", "wakeful.cli", *args]
-        done = subprocess.run(
-            command, cwd=tmp_path / "here", env=given, capture_output=True, text=True, timeout=60, check=False
-        )
+        done = commands.run(args, cwd=tmp_path / "here", env=given)
         assert done.returncode == code, done.stderr
         return done
 

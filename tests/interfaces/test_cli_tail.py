@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.interfaces.pty_world import WAKEFUL, check_snapshot, environ, on_a_terminal, piped
+from tests import commands
+from tests.interfaces.pty_world import check_snapshot, environ, on_a_terminal, piped
 from wakeful.process.application import build
 from wakeful.service import live
 from wakeful.service.watch import overview
@@ -70,7 +71,7 @@ def test_a_terminal_gets_a_line_that_fits(tmp_path: Path, env: dict[str, str]) -
 def test_following_tells_what_happens_as_it_happens_and_nothing_twice(tmp_path: Path, env: dict[str, str]) -> None:
     first = set_alarm(tmp_path, env, "at", "2099-01-01T00:00:00Z", "first")
     process = subprocess.Popen(
-        [*WAKEFUL, "tail", "-f", "--json"], cwd=tmp_path, env=environ(**env), stdout=subprocess.PIPE, text=True
+        [*commands.PROGRAM, "tail", "-f", "--json"], cwd=tmp_path, env=environ(**env), stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None
@@ -126,7 +127,7 @@ def test_top_refreshes_a_screen_of_its_own_until_ctrl_c(tmp_path: Path, env: dic
     set_alarm(tmp_path, env, "at", "2099-01-01T00:00:00Z", "later")
     mine, theirs = pty.openpty()
     process = subprocess.Popen(
-        [*WAKEFUL, "top", "--every", "0.2"],
+        [*commands.PROGRAM, "top", "--every", "0.2"],
         cwd=tmp_path,
         env=environ(**env),
         stdin=theirs,

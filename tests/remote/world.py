@@ -6,14 +6,14 @@ import asyncio
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from tests import commands
+
 T = TypeVar("T")
-WAKEFUL = (sys.executable, "-m", "wakeful.cli")
 LISTENING = re.compile(r" on (http://127\.0\.0\.1:\d+),")
 
 
@@ -26,7 +26,7 @@ def environment(**more: str) -> dict[str, str]:
 class ServeProcess:
     def __init__(self, folder: Path, *args: str, port: str = "0") -> None:
         self._process = subprocess.Popen(
-            [*WAKEFUL, "serve", "--port", port, *args],
+            [*commands.PROGRAM, "serve", "--port", port, *args],
             cwd=folder,
             env=environment(),
             stderr=subprocess.PIPE,
@@ -69,13 +69,5 @@ async def until(look: Callable[[], Awaitable[T]]) -> T:
 
 def command(args: Sequence[str], folder: Path, **environ: str) -> tuple[int, str, str]:
     """One command of the command line: its exit status, and what it said."""
-    done = subprocess.run(
-        [*WAKEFUL, *args],
-        cwd=folder,
-        env=environment(**environ),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = commands.run(args, cwd=folder, env=environment(**environ))
     return done.returncode, done.stdout, done.stderr

@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import re
-import subprocess
-import sys
 import tomllib
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -18,6 +16,7 @@ from typing import Any
 import pytest
 
 import wakeful
+from tests import commands
 from wakeful.alarm import Task, Wake
 from wakeful.cli.tasks import _outcomes
 from wakeful.errors import InvalidConfig
@@ -28,7 +27,6 @@ from wakeful.testing import store_of
 
 from .conftest import Gateway
 
-WAKEFUL = [sys.executable, "-m", "wakeful.cli"]
 COLUMNS = """owner text, chat_jid text, prompt text, cron text, next_run text, status text, created_at text"""
 
 
@@ -37,12 +35,7 @@ async def command(
 ) -> tuple[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WAKEFUL_") and name != "TZ"}
     done = await asyncio.to_thread(
-        subprocess.run,
-        [*WAKEFUL, "db", "scheduled-tasks", "--db", gateway.db, *args],
-        env=kept | dict(environ),
-        capture_output=True,
-        text=True,
-        timeout=60,
+        commands.run, ["db", "scheduled-tasks", "--db", gateway.db, *args], env=kept | dict(environ)
     )
     assert done.returncode == code, done.stderr
     return done.stdout, done.stderr

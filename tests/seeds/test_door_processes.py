@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -17,11 +16,11 @@ import apsw
 import pytest
 
 import wakeful
+from tests import commands
 from wakeful.testing import ManualClock
 
 from .conftest import Gateway
 
-WAKEFUL = [sys.executable, "-m", "wakeful.cli"]
 PATIENCE = 60.0
 AHEAD = (5, 30, 120)  # seconds until they fall due: the first in which this machine prepares everything
 AHEAD_OF_START = (15, 60, 240)  # where a worker starts meanwhile
@@ -35,15 +34,15 @@ def environ() -> dict[str, str]:
 
 @pytest.fixture
 async def door(gateway: Gateway, environ: dict[str, str]) -> Gateway:
-    command = [*WAKEFUL, "db", "scheduled-tasks", "--db", gateway.db]
-    await asyncio.to_thread(subprocess.run, command, env=environ, check=True, stdout=subprocess.DEVNULL)
+    done = await asyncio.to_thread(commands.run, ["db", "scheduled-tasks", "--db", gateway.db], env=environ)
+    assert done.returncode == 0, done.stderr
     return gateway
 
 
 @contextmanager
 def worker(gateway: Gateway, environ: dict[str, str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     with (folder / "worker.log").open("ab") as log:
-        process = subprocess.Popen([*WAKEFUL, "worker", "--db", gateway.db], env=environ, stderr=log)
+        process = subprocess.Popen([*commands.PROGRAM, "worker", "--db", gateway.db], env=environ, stderr=log)
         try:
             yield process
         finally:

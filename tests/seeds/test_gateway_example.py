@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 from mcp import Client
 
+from tests import commands
 from tests.interfaces.mcp_world import Agent
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gateway"
 CHAT = "123@g.us"
 WITHIN = 60  # seconds: this machine may have other things to do
 LINE = re.compile(r"(?P<chat>\S+) <- (?P<sender>\S+): (?P<content>.*) \| (?P<earlier>\d+) earlier")
-WAKEFUL = [sys.executable, "-m", "wakeful.cli"]
 
 
 class Process:
@@ -95,7 +95,7 @@ def gateway(tmp_path: Path, processes: list[Process]) -> Process:
 
 def wakeful(cwd: Path, *args: str) -> str:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WAKEFUL_")}
-    done = subprocess.run([*WAKEFUL, *args], cwd=cwd, env=kept, capture_output=True, text=True, timeout=WITHIN)
+    done = commands.run(args, cwd=cwd, env=kept, timeout=WITHIN)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -122,7 +122,9 @@ async def test_tasks_by_sql_and_by_tool_reach_the_gateway_once_and_in_order(
     tmp_path: Path, gateway: Process, processes: list[Process]
 ) -> None:
     assert "taken over" in wakeful(tmp_path, "db", "scheduled-tasks", "--db", "messages.db")
-    serve = Process([*WAKEFUL, "serve", "--db", "messages.db", "--port", "0"], tmp_path, WAKEFUL_MCP_TASKS="true")
+    serve = Process(
+        [*commands.PROGRAM, "serve", "--db", "messages.db", "--port", "0"], tmp_path, WAKEFUL_MCP_TASKS="true"
+    )
     processes.append(serve)
     found = re.search(r" on (http://127\.0\.0\.1:\d+), ", serve.says(lambda line: " on http://" in line))
     assert found is not None
@@ -204,7 +206,7 @@ def test_the_readme_s_commands_do_what_it_says(tmp_path: Path, processes: list[P
 def _command(line: str) -> list[str]:
     """A line of the readme, by this Python and from this checkout."""
     first, *rest = shlex.split(line)
-    programs = {"python": [sys.executable], "wakeful": WAKEFUL}
+    programs = {"python": [sys.executable], "wakeful": commands.PROGRAM}
     return [*programs[first], *(str(EXAMPLE.parents[1] / one) if one.startswith("examples/") else one for one in rest)]
 
 

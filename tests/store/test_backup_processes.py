@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests import commands
 from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.store.copying import CopyEnd
@@ -23,7 +23,6 @@ from wakeful.testing.receiver import Receiver
 from .copying_world import Databases, end_of, files_in
 from .test_backup import pairs
 
-WAKEFUL = (sys.executable, "-m", "wakeful.cli")
 SERIES, ONCE = 20, 60
 
 
@@ -40,17 +39,14 @@ def environ(settings: Settings) -> dict[str, str]:
 
 
 async def wakeful(settings: Settings, *args: str, cwd: Path, code: int = 0) -> Any:
-    process = await asyncio.create_subprocess_exec(
-        *WAKEFUL, *args, "--json", cwd=cwd, env=environ(settings), stdout=-1, stderr=-1
-    )
-    out, err = await process.communicate()
-    assert process.returncode == code, err.decode()
-    return json.loads(out) if out else err.decode()
+    done = await asyncio.to_thread(commands.run, [*args, "--json"], cwd=cwd, env=environ(settings))
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout) if done.stdout else done.stderr
 
 
 async def serving(settings: Settings, cwd: Path) -> asyncio.subprocess.Process:
     process = await asyncio.create_subprocess_exec(
-        *WAKEFUL, "serve", "--port", "0", cwd=cwd, env=environ(settings), stderr=-1
+        *commands.PROGRAM, "serve", "--port", "0", cwd=cwd, env=environ(settings), stderr=-1
     )
     assert process.stderr is not None
     assert b"wakeful" in await process.stderr.readline()

@@ -20,6 +20,7 @@ import pytest
 from msgspec.structs import replace
 
 import wakeful
+from tests import commands
 from wakeful.alarm import Task
 from wakeful.errors import Conflict, InvalidConfig, InvalidRequest, StoreUnavailable
 from wakeful.settings import Settings
@@ -326,8 +327,7 @@ def test_the_command_moves_tells_and_can_be_repeated(tmp_path: Path) -> None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("WAKEFUL_")}
 
     def run(*args: str, code: int = 0) -> str:
-        command = [sys.executable, "-m", "wakeful.cli", *args]
-        done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+        done = commands.run(args, cwd=tmp_path, env=environ)
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr
 
