@@ -11,7 +11,7 @@ from typing import Final
 from .faults import FAULTS, Several, Sql
 
 SINCE: Final = "24 hours ago"
-MOST: Final = 60  # take about three minutes on two cores
+MOST: Final = 40  # take about two minutes on two cores
 
 
 @cache
