@@ -50,7 +50,9 @@ async def running(world: World) -> AsyncIterator[Dispatcher]:
 async def claimed(world: World, alarm: Alarm) -> None:
     async def is_so() -> bool:
         world.store.hints.set()  # a loop that was still reading when the clock was moved sleeps until after it is due
-        return (await world.read(alarm)).claimed_at is not None
+        found = await world.read(alarm)
+        assert not found.finished, "it was delivered already"
+        return found.claimed_at is not None
 
     await until(is_so)
 
