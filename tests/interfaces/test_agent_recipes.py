@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.interfaces.pty_world import WAKEFUL, environ, piped
+from tests.commands import PROGRAM
+from tests.interfaces.pty_world import environ, piped
 from tests.interfaces.test_command_target import the_fire, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "agents" / "command.md"
@@ -73,7 +74,7 @@ def test_an_alarm_wakes_the_agent_and_its_answer_is_the_result(
 ) -> None:
     (tmp_path / "wakeful.toml").write_text(f"db = {json.dumps(str(tmp_path / 'w.db'))}\n{RECIPES[name]}")
     piped("at", "1s", "List my mail", "--to", name, "--conversation", conversation, cwd=tmp_path)
-    worker = subprocess.Popen([*WAKEFUL, "worker"], cwd=tmp_path, env=environ(**agents), stderr=subprocess.DEVNULL)
+    worker = subprocess.Popen([*PROGRAM, "worker"], cwd=tmp_path, env=environ(**agents), stderr=subprocess.DEVNULL)
     try:
         until(lambda: the_fire(tmp_path).get("status") in {"completed", "retrying", "failed"})
     finally:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.interfaces.pty_world import WAKEFUL, environ, piped
+from tests.commands import PROGRAM
+from tests.interfaces.pty_world import environ, piped
 from tests.targets.test_command import DEAF, PID, is_running, number_in, python
 from wakeful.clock import SystemClock, nap
 from wakeful.errors import UnknownTarget
@@ -50,7 +51,7 @@ def worker(tmp_path: Path) -> Iterator[Serve]:
 
     def start() -> subprocess.Popen[bytes]:
         with (tmp_path / "log").open("wb") as log:
-            process = subprocess.Popen([*WAKEFUL, "worker"], cwd=tmp_path, env=environ(SECRET_OF_OURS="s3"), stderr=log)
+            process = subprocess.Popen([*PROGRAM, "worker"], cwd=tmp_path, env=environ(SECRET_OF_OURS="s3"), stderr=log)
         started.append(process)
         return process
 
@@ -128,7 +129,7 @@ def test_it_is_listed_and_tried_like_other_targets(tmp_path: Path) -> None:
 
 def test_a_test_that_is_ended_ends_the_program(tmp_path: Path) -> None:
     configure(tmp_path, *python(PID + "open('ready', 'w'); import time; time.sleep(600)"))
-    process = subprocess.Popen([*WAKEFUL, "target", "test", "job"], cwd=tmp_path, env=environ())
+    process = subprocess.Popen([*PROGRAM, "target", "test", "job"], cwd=tmp_path, env=environ())
     until((tmp_path / "ready").exists)
     process.terminate()
     process.wait(timeout=PATIENCE)
@@ -145,7 +146,7 @@ async def test_another_owner_cannot_use_it_and_is_not_told_of_it() -> None:
 
 
 def test_a_program_may_call_wakeful_itself(tmp_path: Path) -> None:
-    call = f"{' '.join(WAKEFUL)} --db wakeful.db at 1h 'from a wake' --json"
+    call = f"{' '.join(PROGRAM)} --db wakeful.db at 1h 'from a wake' --json"
     configure(tmp_path, "/bin/sh", "-c", call)
     tried = json.loads(piped("target", "test", "job", "--json", cwd=tmp_path)[0])
     assert json.loads(tried["result"])["wake_message"] == "from a wake"
