@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,9 +13,9 @@ from tests.acting import acting
 from tests.dispatcher.test_isolation import running
 from tests.dispatcher.test_stopping import GoesAway
 from wakeful.alarm import Alarm, Change
-from wakeful.clock import SystemClock
+from wakeful.clock import SystemClock, stopwatch
 from wakeful.dispatcher import Dispatcher
-from wakeful.dispatcher.settler import ENOUGH
+from wakeful.dispatcher.settler import ENOUGH, FIRST_WAIT
 from wakeful.errors import StoreUnavailable
 from wakeful.http.health import judged
 from wakeful.http.security.guard import Refusal
@@ -146,6 +147,36 @@ async def test_where_the_machine_is_short_of_something_no_fire_is_set_aside(
     for one in added:
         assert (await world.read(one.alarm)).status == "fired"
         assert [fire.status for fire in await world.fires(one.alarm)] == ["delivered"]
+
+
+class ChangedMeanwhile(GoesAway):
+    """A store that answers settlements of fires as if their alarm had changed each time, so many times."""
+
+    left = 6
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        self.at: list[float] = []
+
+    async def settle(self, changes: Sequence[Change]) -> list[Settled]:
+        if not any(change.fires for change in changes):
+            return await super().settle(changes)
+        self.at.append(stopwatch())
+        if len(self.at) <= self.left:
+            return [Settled("edited") for _ in changes]
+        return await super().settle(changes)
+
+
+async def test_a_change_that_is_refused_again_and_again_waits_longer_each_time(world: World) -> None:
+    world.store = store = ChangedMeanwhile(world.store)
+    [added] = await store.add([an_alarm(world.clock, due=-1, target="desk")])
+    async with running(world.another(clock=SystemClock())):
+        await until_settled(world, added.alarm)
+    assert [fire.status for fire in await world.fires(added.alarm)] == ["delivered"]
+    gaps = [after - before for before, after in pairwise(store.at)]
+    assert len(gaps) == store.left
+    # The first time at once, then after 0.05 s, twice that, and so on. A timer may end a clock tick early.
+    assert all(gap > 0.9 * FIRST_WAIT * 2**times for times, gap in enumerate(gaps[1:])), gaps
 
 
 async def test_where_settlements_fail_for_everybody_nobody_is_blamed(

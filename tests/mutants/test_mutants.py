@@ -641,6 +641,10 @@ CAUGHT_BY: dict[str, list[str]] = {
         "tests/alarm/test_sweep.py::"
         "test_a_failure_reported_after_silence_is_a_failure_where_the_further_try_comes_too_late"
     ],
+    "what is refused again and again is settled without a pause": [
+        "tests/dispatcher/test_settling.py::"
+        "test_a_change_that_is_refused_again_and_again_waits_longer_each_time[sqlite]"
+    ],
     "silence ends as a failed delivery": [
         "tests/alarm/test_sweep.py::test_a_further_try_that_comes_too_late_is_still_silence_not_a_failed_delivery"
     ],

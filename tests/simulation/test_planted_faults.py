@@ -143,6 +143,7 @@ NOT_FOUND: Final[dict[str, str]] = {
     "after a clock was set back a signal is an old wake": SAME_MS,
     "an edit may give a series rearm": UNTRIED,
     "a retry that waits for the attempt before loses its lease": UNTRIED,
+    "what is refused again and again is settled without a pause": UNTRIED,
     "a failure reported during a further try counts as that of before": UNTRIED,
     "after a clock step a wake is early by what a claim takes": UNTRIED,
     "a claim ends with the settlement before it": UNTRIED,

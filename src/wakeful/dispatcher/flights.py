@@ -53,6 +53,7 @@ class Flight(Struct, eq=False):
     change: Change | None = None
     look: CheckLook | None = None  # what its alarm's check found
     notes: int = 0  # times its outcome was put on record for an alarm no longer ours
+    decided_again: int = 0  # times its change met an alarm that had changed, and was decided again
     set_aside: int = 0  # times that something simpler was to be written, since the store did not take the change
     to_release: bool = False  # it is cancelled because this process stops
     finished: bool = False  # its delivery is over, however it went

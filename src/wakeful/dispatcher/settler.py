@@ -5,6 +5,8 @@ batches are written at the same time: while one waits for the disk, the others a
 
 If the store refuses a batch but still settles other changes, the batch is split until the refused change is found.
 That flight is retried by itself, and quarantined after ENOUGH refusals, so that it does not block the others.
+
+If the alarm has changed meanwhile, the change is decided again. The second time in a row that happens, it waits first.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -142,7 +144,7 @@ class Settler:
                 half = len(part) // 2
                 parts.extendleft((part[half:], part[:half]))
             else:
-                self._take_aside(part[0])
+                self._take_aside(self._alone(part[0]))
 
     async def _tried(self, batch: Sequence[Flight]) -> Exception | None:
         """Have these settled, and see to the answers; or the error there was instead."""
@@ -186,9 +188,9 @@ class Settler:
             return False
         return True
 
-    def _take_aside(self, flight: Flight) -> None:
-        """Those behind it do not wait for it."""
-        task = asyncio.create_task(self._alone(flight), name="wakeful settler, aside")
+    def _take_aside(self, work: Coroutine[None, None, None]) -> None:
+        """Work on one flight: those behind it do not wait for it."""
+        task = asyncio.create_task(work, name="wakeful settler, aside")
         self._aside.add(task)
         task.add_done_callback(self._came_from_aside)
 
@@ -245,7 +247,20 @@ class Settler:
             self._landed(flight)
         else:
             flight.change = again
+            self._settle_again(flight)
+
+    def _settle_again(self, flight: Flight) -> None:
+        """At once after one change of the alarm; what is refused again and again waits longer each time."""
+        flight.decided_again += 1
+        if flight.decided_again == 1:
             self.add(flight)
+        else:
+            wait = min(FIRST_WAIT * 2 ** min(flight.decided_again - 2, 10), LONGEST_WAIT)
+            self._take_aside(self._add_after(flight, wait))
+
+    async def _add_after(self, flight: Flight, wait: float) -> None:
+        await self._clock.sleep(wait)
+        self.add(flight)
 
     async def _second_thought(self, flight: Flight, answer: Settled) -> Change | None:
         held = flight.alarm

@@ -139,6 +139,9 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
             ),
         )
     ),
+    "what is refused again and again is settled without a pause": Source(
+        "wakeful.dispatcher.settler", "if flight.decided_again == 1:", "if True:"
+    ),
     "a claim ends with the settlement before it": Source(
         "wakeful.dispatcher.delivery", "if held.finished or held", "if held"
     ),
