@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from wakeful._version import __version__
 
 if TYPE_CHECKING:
+    from wakeful import agents
     from wakeful.alarm import Alarm, Fire, Policy, Wake
     from wakeful.alarm.arguments import When
     from wakeful.alarm.keywords import OpenKeywords, PolicyKeywords, UpdateKeywords
@@ -165,6 +166,7 @@ __all__ = [
     "When",
     "Why",
     "__version__",
+    "agents",
     "describe",
     "open",
     "open_sync",
@@ -173,6 +175,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "agents":
+        return import_module("wakeful.agents")
     if name not in _HOMES:
         raise AttributeError(f"module 'wakeful' has no attribute {name!r}")
     value = getattr(import_module(f"wakeful.{_HOMES[name]}"), name)

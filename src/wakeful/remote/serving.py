@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Final, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from wakeful.alarm import INBOX, Completed, Failed, Fire, Outcome, Snoozed, Wake
 from wakeful.alarm.backoff import backoff
@@ -179,10 +180,11 @@ class InboxWorker:
 
 def _wake(taken: TakenWake) -> Wake:
     url = taken.report_url if isinstance(taken, FetchedWake) else ""
-    wake = Wake(taken.alarm, attempt=taken.attempt, late_ms=taken.late_ms, missed=taken.missed, report_url=url)
+    alarm = replace(taken.alarm, occurrence_at=taken.fire.scheduled_for)  # its series may have moved on
+    wake = Wake(alarm, attempt=taken.attempt, late_ms=taken.late_ms, missed=taken.missed, report_url=url)
     wake.prompt = taken.prompt  # it also knows what became of the fire before
-    if isinstance(taken, FetchedWake):
-        # Instead of what is made with the server's key, and read off a policy that only the server knows.
-        wake.report_token, wake.token = taken.report_token, taken.token
+    wake.token = taken.token  # instead of what is made with a key that only the service knows
+    if isinstance(taken, FetchedWake):  # and what is read off a policy that only the server knows
+        wake.report_token = taken.report_token
         wake.ends_at, wake.renewable = taken.ends_at, taken.renewable
     return wake
