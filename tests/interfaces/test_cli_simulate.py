@@ -49,6 +49,21 @@ def test_the_picture_shows_each_hour_of_each_target(tmp_path: Path, env: dict[st
     assert sum("inbox: 1 fires, 0 skipped" in (text or "") for text in shown) == 24
 
 
+def test_a_picture_that_cannot_be_written_is_refused_before_the_simulation(tmp_path: Path, env: dict[str, str]) -> None:
+    told, error = piped("simulate", "--picture", "nowhere/week.svg", cwd=tmp_path, env=env, code=2)
+    assert not told
+    assert "--picture: nowhere/week.svg cannot be written: No such file or directory" in error
+
+
+def test_people_are_told_how_many_fires_are_not_listed(tmp_path: Path, env: dict[str, str]) -> None:
+    down = [word for hour in range(24) for word in ("--down", f"{hour:02}:50-{hour:02}:59")]
+    down += [word for hour in range(23) for word in ("--down", f"{hour:02}:59-{hour + 1:02}:05")]
+    screen = on_a_terminal("simulate", "--days", "2", *down, cwd=tmp_path, env=env)
+    late = [line.split() for line in screen.text.splitlines() if line.startswith("late")]
+    assert late[-1][-1] == "others"
+    assert f"{20 + int(late[-1][1])} late by a minute or more" in screen.text
+
+
 @pytest.mark.parametrize("span", ["2-4", "25:00-26:00", "04:00-04:00", "night"])
 def test_a_span_that_is_none_is_refused_with_an_example(tmp_path: Path, env: dict[str, str], span: str) -> None:
     error = piped("simulate", "--down", span, cwd=tmp_path, env=env, code=2)[1]

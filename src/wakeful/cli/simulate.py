@@ -20,7 +20,7 @@ from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output
 from wakeful.errors import InvalidRequest, NotFound
 from wakeful.process.application import build_store
-from wakeful.process.forecast import Down, Forecast, HourOfTarget, JumpingClock, forecast
+from wakeful.process.forecast import Down, Forecast, HourOfTarget, JumpingClock, OwnerDay, forecast
 from wakeful.schedule import zone
 from wakeful.settings import Settings
 from wakeful.store import Store
@@ -52,6 +52,8 @@ def simulate_command(days: int, down: tuple[str, ...], cost: float, picture: Pat
     if "://" not in settings.db and not os.path.exists(settings.db):
         raise NotFound(f"{os.path.abspath(settings.db)} does not exist", field="db", fix="Name another: --db.")
     pauses = [_down(text) for text in down]
+    if picture is not None:
+        _check_writable(picture)
     found = asyncio.run(_simulated(settings, timedelta(days=days), pauses, cost))
     if picture is not None:
         picture.write_text(drawing(found), encoding="utf-8")
@@ -88,6 +90,16 @@ async def _simulated(settings: Settings, length: timedelta, down: Sequence[Down]
         await source.close()
 
 
+def _check_writable(picture: Path) -> None:
+    """Before the simulation, which takes its time."""
+    try:
+        picture.open("a").close()
+    except OSError as error:
+        raise InvalidRequest(
+            f"{picture} cannot be written: {error.strerror}", field="--picture", fix="Name a file in another folder."
+        ) from None
+
+
 def _down(text: str) -> Down:
     found = _SPAN.fullmatch(text)
     try:
@@ -119,19 +131,31 @@ def _rows(found: Forecast, out: Output) -> Iterator[Row]:
     for one in found.collisions:
         yield "collision", at(one.minute), one.target, str(one.fires), f"takes {one.concurrency} at once"
     for day in found.budgets:
-        limits = [f"of {day.wakes_per_day} wakes"] * bool(day.wakes_per_day)
-        limits += [f"costs {day.cost:g}"] * bool(day.cost) + [f"of {day.cost_per_day:g}"] * bool(day.cost_per_day)
-        limits += [f"{day.over_budget} over budget"] * bool(day.over_budget)
-        yield "budget", day.day, day.owner, str(day.wakes), ", ".join(limits)
+        yield "budget", day.day, day.owner, str(day.wakes), _limits(day)
     for run in found.skips:
         yield "skipped", at(run.first), run.label, str(run.count), ": ".join(filter(None, (run.reason, run.detail)))
+    yield from _others("skipped", found.skipped - sum(run.count for run in found.skips), out)
     for late in found.late_fires:
         minutes = (late.started_at - late.scheduled_for) // timedelta(minutes=1)
         yield "late", at(late.scheduled_for), late.label, "1", f"by {minutes} min"
+    yield from _others("late", found.late - len(found.late_fires), out)
     for change in found.clock_changes:
         way = "forward" if change.seconds > 0 else "back"
         hours = abs(change.seconds) / 3600
         yield "clocks", at(change.at), change.zone, str(change.alarms), f"{hours:g} h {way}"
+
+
+def _limits(day: OwnerDay) -> str:
+    limits = [f"of {day.wakes_per_day} wakes"] * bool(day.wakes_per_day)
+    limits += [f"costs {day.cost:g}"] * bool(day.cost) + [f"of {day.cost_per_day:g}"] * bool(day.cost_per_day)
+    limits += [f"{day.over_budget} over budget"] * bool(day.over_budget)
+    return ", ".join(limits)
+
+
+def _others(what: str, count: int, out: Output) -> Iterator[Row]:
+    """For people: how many are counted above and not listed."""
+    if out.is_table and count:
+        yield what, "", "", str(count), "others"
 
 
 def _fires(found: Forecast, *, at_hour: bool) -> Iterator[Row]:
