@@ -24,7 +24,11 @@ GENERATED = "alarm/keywords.py"  # from the others: a test in tests/typing says 
 MOST = {"field": 6, "policy": 3, "fire status": 4, "target": 2}
 # Something there is of each, and where it is named besides: there its value is used to decide, or means something else.
 SAMPLES: dict[str, tuple[str, set[str]]] = {
-    "field": ("isolated", {"alarm/task.py", "mcp/task_tools.py", "targets/table.py"}),  # a column of others' tables
+    "field": (
+        "isolated",
+        # A column of others' tables, and a conversation of its own at an agent platform.
+        {"alarm/task.py", "mcp/task_tools.py", "targets/table.py", "targets/langgraph.py", "targets/a2a.py"},
+    ),
     "policy": ("grace", {"settings/__init__.py"}),  # a setting too
     "fire status": (
         "snoozed",

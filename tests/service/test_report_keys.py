@@ -11,7 +11,7 @@ import pytest
 from wakeful.alarm import Delivered, Event, Fire, Outcome, Wake, report_token, reports_under
 from wakeful.dispatcher import ServedTarget
 from wakeful.http.endpoint import Context
-from wakeful.http.routes.fires import _speaks_for
+from wakeful.http.routes.fires import speaks_for
 from wakeful.python.client import Wakeful
 from wakeful.store import Store
 from wakeful.testing import ManualClock, targets_of
@@ -53,14 +53,14 @@ async def test_what_a_wake_brought_is_good_until_its_report_is_due(
     token = await token_of(store, fire)
     await rotated(store, clock)
     assert token != await token_of(store, fire)
-    assert await _speaks_for(hall, fire.id, token)
-    assert await _speaks_for(hall, fire.id, await token_of(store, fire))
+    assert await speaks_for(hall, fire.id, token)
+    assert await speaks_for(hall, fire.id, await token_of(store, fire))
     await clock.advance(5 * HOUR - MINUTE)
     await rotated(store, clock)  # the second retired key counts too
-    assert await _speaks_for(hall, fire.id, token)
+    assert await speaks_for(hall, fire.id, token)
     await clock.advance(MINUTE)
-    assert not await _speaks_for(hall, fire.id, token)
-    assert await _speaks_for(hall, fire.id, await token_of(store, fire))
+    assert not await speaks_for(hall, fire.id, token)
+    assert await speaks_for(hall, fire.id, await token_of(store, fire))
 
 
 async def test_one_whose_report_is_not_awaited_is_good_for_an_hour(
@@ -71,9 +71,9 @@ async def test_one_whose_report_is_not_awaited_is_good_for_an_hour(
     token = await token_of(store, fire)
     await rotated(store, clock)
     await clock.advance(HOUR - MINUTE)
-    assert await _speaks_for(hall, fire.id, token)
+    assert await speaks_for(hall, fire.id, token)
     await clock.advance(MINUTE)
-    assert not await _speaks_for(hall, fire.id, token)
+    assert not await speaks_for(hall, fire.id, token)
 
 
 async def test_an_old_key_makes_no_tokens_for_what_fires_later(
@@ -84,7 +84,7 @@ async def test_an_old_key_makes_no_tokens_for_what_fires_later(
     await rotated(store, clock)
     await clock.advance(2 * MINUTE)
     fire = await a_fire_out(store, clock, 5 * HOUR)
-    assert not await _speaks_for(hall, fire.id, report_token(stolen, fire.id))
+    assert not await speaks_for(hall, fire.id, report_token(stolen, fire.id))
 
 
 async def test_a_third_change_forgets_the_first_key(wake_me: Wakeful, store: Store, clock: ManualClock) -> None:
@@ -93,7 +93,7 @@ async def test_a_third_change_forgets_the_first_key(wake_me: Wakeful, store: Sto
     token = await token_of(store, fire)
     for good in (True, True, False):
         await rotated(store, clock)
-        assert await _speaks_for(hall, fire.id, token) is good
+        assert await speaks_for(hall, fire.id, token) is good
 
 
 def _fire(clock: ManualClock, **given: Any) -> Fire:

@@ -300,7 +300,10 @@ def _delivered(alarm: Alarm, fire: Fire, outcome: Delivered, *, now: datetime) -
     if window is not None or outcome.awaits_report:
         report_by = whole_ms(now + (timedelta(seconds=window) if window is not None else REPORT_WITHIN))
         report_by = max(report_by, fire.report_by or report_by)  # its target may have asked for more already
-    return replace(fire, status="delivered", reason="", delivered_at=now, report_by=report_by, last_error="", result="")
+    noted = fire.result if fire.report_by is not None else ""  # by a report that it is being worked on
+    return replace(
+        fire, status="delivered", reason="", delivered_at=now, report_by=report_by, last_error="", result=noted
+    )
 
 
 class _Ending(Struct, frozen=True):

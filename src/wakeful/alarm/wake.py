@@ -9,6 +9,7 @@ import hmac
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -219,6 +220,14 @@ class Wake:
     def token(self) -> str:
         """With it alarms are set for the wake's owner, as part of the wake's chain."""
         return wake_token(self._secret, self.fire_id)
+
+    def callback_url(self, kind: str) -> str:
+        """Return where an agent platform says what became of the wake; empty where no server listens.
+
+        Beside the address of reports: what comes there is the platform's own, and its kind of target translates it.
+        """
+        base, found, _ = self._report_url.partition("/v1/fires/")
+        return f"{base}/v1/callbacks/{kind}/{quote(self.fire_id, safe='@')}" if found else ""
 
     @cached_property
     def content(self) -> WakeBody:

@@ -230,6 +230,13 @@ class ReportedAnswer(FireAnswer, frozen=True, kw_only=True):
     notes: list[str] | UnsetType = UNSET
 
 
+class CallbackAnswer(Shape, frozen=True, kw_only=True):
+    """What became of a message from an agent platform. `reported`: how many fires it was a report on."""
+
+    reported: int
+    now: datetime
+
+
 class FiresAnswer(Shape, frozen=True, kw_only=True):
     fires: list[FireView]
     next_cursor: Text = UNSET

@@ -28,6 +28,7 @@ from wakeful.http.security.guard import Guard, refused
 from wakeful.service import Service, views
 from wakeful.service.views import Problem
 from wakeful.settings import Settings
+from wakeful.settings.kinds import named, target_kind
 from wakeful.store import Store
 
 _REF: Final = "#/components/schemas/{name}"
@@ -135,6 +136,13 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
 )
 
 
+def operations_of_targets(settings: Settings) -> list[Operation]:
+    """Return the operations with which the platforms of the configured targets say what became of a wake."""
+    kinds = dict.fromkeys(str(target["kind"]) for target in settings.targets.values())
+    places = dict.fromkeys(target_kind(kind).callbacks for kind in kinds)
+    return [operation for place in places if place for operation in named(place, field="targets")]
+
+
 def application(
     service: Service,
     store: Store,
@@ -154,6 +162,7 @@ def application(
     context = Context(service, store, settings)
     everyone = Principal(settings.owner, frozenset(SCOPES), local=True)
     routes: list[BaseRoute] = [*routed(context, OPERATIONS, everyone), *extra]
+    routes += routed(context, operations_of_targets(settings))
     routes += routed(ServedRoutes(routes), [_DESCRIBED])
     return with_middleware(routes, settings, auth=auth)
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from wakeful.errors import InvalidConfig
 
 ENTRY_POINTS: Final = "wakeful.targets"
+_CALLBACKS: Final = "wakeful.http.routes.callbacks"
 _PLACE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 
@@ -35,6 +36,11 @@ TARGET_KINDS: Final = {
     "notify": TargetKind("wakeful.targets.notify:Notify", read_as_words=True),
     "inbox": TargetKind("wakeful.targets.inbox:Inbox"),
     "command": TargetKind("wakeful.targets.command:Command", read_as_words=True, concurrency=4),
+    "langgraph": TargetKind("wakeful.targets.langgraph:LangGraph", callbacks=f"{_CALLBACKS}:LANGGRAPH"),
+    "a2a": TargetKind("wakeful.targets.a2a:A2A", callbacks=f"{_CALLBACKS}:A2A"),
+    "openai_session": TargetKind(
+        "wakeful.targets.openai_session:OpenAISession", callbacks=f"{_CALLBACKS}:OPENAI_SESSION"
+    ),
 }
 
 
@@ -62,6 +68,7 @@ def target_kind(name: str, field: str = "kind") -> TargetKind:
     return TargetKind(
         place,
         read_as_words=bool(getattr(found, "read_as_words", True)),
+        concurrency=getattr(found, "concurrency", None),
         callbacks=str(getattr(found, "callbacks", "")),
     )
 

@@ -83,13 +83,13 @@ async def _reporter(context: Context, call: OperationRequest) -> Caller:
     token = bearer(header)
     if call.caller.owner and (scheme != "bearer" or token.startswith(PREFIX)):
         return call.caller
-    if not await _speaks_for(context, call.fire_id, token):
+    if not await speaks_for(context, call.fire_id, token):
         what = "this is not the report token of this fire"
         raise Unauthorized(what, field="Authorization", fix="Use the report.token of its wake.")
     return replace(call.caller, owner="")
 
 
-async def _speaks_for(context: Context, fire_id: str, token: str) -> bool:
+async def speaks_for(context: Context, fire_id: str, token: str) -> bool:
     """Return whether a report token belongs to this fire, made with the current key or an earlier one."""
     keys = await context.store.access.report_keys()
     if _is_made_with(keys.current, fire_id, token):

@@ -46,6 +46,7 @@ TOUCH_EVERY: Final = timedelta(minutes=1)
 REMEMBERED: Final = 4096
 UNAUTHORIZED: Final = 4401  # the close code of a WebSocket whose token is not, or no longer, good
 _TOKEN: Final = re.compile(r"wk_([0-9a-f]{16,64})_([A-Za-z0-9_-]{43})")
+CALLBACKS: Final = "/v1/callbacks/"
 _REPORT: Final = re.compile(r"/v1/fires/[^/]+/report")
 _GUARDED: Final = re.compile(r"/(v1|mcp|metrics)(/.*)?", re.DOTALL)
 _HOW: Final = "Send Authorization: Bearer wk_…; create a token with `wakeful token new`."
@@ -287,7 +288,7 @@ class AuthMiddleware:
 def _is_open(scope: Scope, path: str, authorization: str | None) -> bool:
     if scope.get("method") != "POST":
         return False
-    if path.startswith("/v1/auth/"):
+    if path.startswith(("/v1/auth/", CALLBACKS)):  # these check for themselves whom they let in
         return True
     if authorization is None:
         return False

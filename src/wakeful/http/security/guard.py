@@ -31,7 +31,9 @@ from wakeful.settings import Settings
 log = logging.getLogger("wakeful.http")
 
 BODY_LIMIT: Final = 256 * 1024
-DRAIN_LIMIT: Final = 4 * BODY_LIMIT  # read on so far, so that the answer reaches a sender who is still sending
+DRAIN_LIMIT: Final = (
+    3 * BODY_LIMIT
+)  # read on so far beyond a limit, so that the answer reaches a sender who is still sending
 BODY_READ: Final = "wakeful.body_read"  # in a scope: the whole body is here
 PIECE: Final = 64 * 1024  # bytes of a long answer that are sent at once
 READ_ON_WITHIN: Final = 30.0  # seconds in which a reader takes a piece
@@ -163,7 +165,7 @@ def header(request: Request, name: bytes) -> str | None:
     return next((value.decode("latin-1") for key, value in request.scope["headers"] if key == name), None)
 
 
-async def read(request: Request) -> bytes:
+async def read(request: Request, *, limit: int = BODY_LIMIT) -> bytes:
     """Read the whole body, without keeping one that is too long."""
     kept, size, more = b"", 0, True
     while more:
@@ -173,12 +175,12 @@ async def read(request: Request) -> bytes:
         chunk: bytes = message.get("body", b"")
         more = message.get("more_body", False)
         size += len(chunk)
-        if size <= BODY_LIMIT:
+        if size <= limit:
             kept = kept + chunk if kept else chunk
-        elif size > DRAIN_LIMIT:
+        elif size > limit + DRAIN_LIMIT:
             break
-    if size > BODY_LIMIT:
-        raise Refusal(413, "body_too_large", f"at most {BODY_LIMIT} bytes are accepted", field="body")
+    if size > limit:
+        raise Refusal(413, "body_too_large", f"at most {limit} bytes are accepted", field="body")
     request.scope[BODY_READ] = True
     return kept
 
