@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         Why,
     )
     from wakeful.service.history import HistoryStatus, Pending
-    from wakeful.service.subscription import LiveEvent
+    from wakeful.service.live import LiveEvent
     from wakeful.store import Matches, Stats
     from wakeful.targets.handler import HandlerFunction, Snooze
 

@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from tests.alarm.world import HOUR, MINUTE, alarm, at
 from wakeful.alarm import Alarm
-from wakeful.alarm.budget import Budget, BudgetCount
-from wakeful.alarm.budget_use import may_wait_for_budget, uses, waiting_for_budget
+from wakeful.alarm.budget import Budget, BudgetCount, may_wait_for_budget, uses, waiting_for_budget
 from wakeful.settings.tables import BudgetSettings
 
 BUDGET = Budget(BudgetSettings(rewakes_per_hour=3, owner_cost_per_day=2.0))

@@ -9,8 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Completed, Delivered, Outcome, Policy, Row, Snoozed, Try, Waiting, settle
-from wakeful.alarm.first_try import settled_at_once
-from wakeful.alarm.settle import settle_at_length
+from wakeful.alarm.settle import settle_at_length, settled_at_once
 
 from .world import ARRIVED, AWAITED, BROKEN, DONE, HOUR, MINUTE, SECOND, World, alarm, at, hourly, once
 

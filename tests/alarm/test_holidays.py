@@ -13,7 +13,7 @@ from hypothesis import given
 
 from tests.alarm.world import BROKEN, DAY, DONE, HOUR, MINUTE, World, alarm, at
 from wakeful.alarm import Policy, begin, coming
-from wakeful.alarm.holidays import HOLIDAYS_UNKNOWN
+from wakeful.alarm.plan import HOLIDAYS_UNKNOWN
 from wakeful.alarm.request import PolicyRequest
 from wakeful.schedule import days_off, schedule
 from wakeful.schedule.days_off import MovedSchedule, OnHoliday, use_calendars

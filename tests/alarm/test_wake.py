@@ -11,8 +11,7 @@ import pytest
 
 from wakeful.alarm import Policy, Wake, fire_id, parse_fire_id, report_token
 from wakeful.alarm.model import HeardSignal
-from wakeful.alarm.wake import prompt
-from wakeful.alarm.wake_token import wake_token
+from wakeful.alarm.wake import prompt, wake_token
 from wakeful.errors import NotFound
 from wakeful.moments import from_unix_ms, unix_ms
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from wakeful.alarm import Wake
-from wakeful.alarm.wake_token import fire_named, is_wake_token_of, wake_token, why_not_good
+from wakeful.alarm.wake import fire_named, is_wake_token_of, wake_token, why_not_good
 from wakeful.runtime.logs import redacted
 
 from .world import AWAITED, BROKEN, DAY, HOUR, World, alarm, at, once

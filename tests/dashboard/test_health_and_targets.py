@@ -13,7 +13,7 @@ import pytest
 
 from tests.interfaces.world import Answer, Visitor, serving
 from wakeful.dashboard.targets import bars, latency_line, outlines
-from wakeful.service.hours import (
+from wakeful.service.figures import (
     Spread,
     TargetHour,
     TargetHours,

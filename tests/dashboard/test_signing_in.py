@@ -11,8 +11,7 @@ import pytest
 
 from tests.dashboard.world import Person, person
 from tests.interfaces.world import Answer, Visitor, serving
-from wakeful.dashboard.page import COOKIE
-from wakeful.dashboard.sign_in_link import GOOD_FOR, LABEL, SESSION, SignInLink
+from wakeful.dashboard.page import COOKIE, GOOD_FOR, LABEL, SESSION, SignInLink
 from wakeful.http.security.auth import mint
 from wakeful.process.application import build
 from wakeful.settings import Settings

@@ -149,7 +149,7 @@ def test_the_bound_holds_whatever_others_have_due(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wakeful.store.sqlite.writes.OWNERS_A_CLAIM", K)
-    monkeypatch.setattr("wakeful.store.postgres.claims.OWNERS_A_CLAIM", K)
+    monkeypatch.setattr("wakeful.store.postgres.writes.OWNERS_A_CLAIM", K)
     place = str(tmp_path / "w.db") if kind == "sqlite" else request.getfixturevalue("pg_dsn")
     clock, numbers = ManualClock(), itertools.count()
     with asyncio.Runner() as runner:

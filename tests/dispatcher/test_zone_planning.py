@@ -23,12 +23,11 @@ from tests.zone_worlds import (
     process_on,
 )
 from wakeful.alarm import Alarm, Change, Delivered, Try, settle
-from wakeful.dispatcher import zone_planning
+from wakeful.dispatcher import upkeep
 from wakeful.runtime.metrics import Metrics
 from wakeful.schedule.zone_rules import ZoneRules
 from wakeful.store import EventQuery
-from wakeful.store.maintenance import Edition
-from wakeful.store.zones import adopt_newer_rules, keep_edition
+from wakeful.store.maintenance import Edition, adopt_newer_rules, keep_edition
 from wakeful.testing import ManualClock
 
 from .conftest import OWNER, World
@@ -249,7 +248,7 @@ async def test_data_that_is_upgraded_under_a_running_process_counts(world: World
 async def test_planning_again_goes_on_where_a_process_died(
     world: World, before: Path, after: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zone_planning, "SCAN_LIMIT", 2)
+    monkeypatch.setattr(upkeep, "SCAN_LIMIT", 2)
     with process_on(before):
         alarms = [await world.set(cron="0 9 1 7 *", timezone=BERLIN) for _ in range(5)]
         await world.another().run_due()
@@ -292,7 +291,7 @@ async def test_what_another_process_planned_by_the_old_rules_meanwhile_is_planne
 async def test_a_change_that_was_not_finished_is_finished_before_the_next(
     world: World, before: Path, after: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zone_planning, "SCAN_LIMIT", 1)
+    monkeypatch.setattr(upkeep, "SCAN_LIMIT", 1)
     _, yearly, once = await set_up(world, before)
     with process_on(after):
         await world.another()._zones.step()
@@ -327,7 +326,7 @@ async def test_data_that_cannot_be_read_just_now_stops_nobody(
     with process_on(before):
         process = world.another()
         with monkeypatch.context() as patch:
-            patch.setattr("wakeful.store.zones.rules_here", unread)
+            patch.setattr("wakeful.store.maintenance.rules_here", unread)
             await world.set(1)
             await world.clock.advance(1)
             for _ in range(3):

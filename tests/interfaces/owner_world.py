@@ -23,8 +23,8 @@ from tests.databases import database_of
 from wakeful.alarm import Alarm, users_of
 from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.alarm.request import PolicyRequest
-from wakeful.dashboard.actions import ON_ALARM
 from wakeful.dashboard.alarm import RAW
+from wakeful.dashboard.bulk import ON_ALARM
 from wakeful.dashboard.lists import ALARM_FILTERS as LIST_FILTERS
 from wakeful.dashboard.page import Dashboard
 from wakeful.dispatcher import ServedTarget

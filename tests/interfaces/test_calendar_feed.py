@@ -16,8 +16,8 @@ from icalendar import Calendar
 
 from tests.databases import database_of
 from tests.interfaces.world import Answer, Visitor, serving
-from wakeful.service.calendar_link import MOST_LINKS
-from wakeful.store.pages import READS_PER_OWNER, ReadTurns
+from wakeful.service.calendar_feed import MOST_LINKS
+from wakeful.store.records import READS_PER_OWNER, ReadTurns
 from wakeful.testing import store_of
 
 FEED = "/v1/calendar.ics"

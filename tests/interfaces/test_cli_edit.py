@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.interfaces.pty_world import check_snapshot, on_a_terminal, piped
 from wakeful.alarm import Alarm
-from wakeful.cli.edit_text import changed, text_of
+from wakeful.cli.edit import changed, text_of
 from wakeful.errors import InvalidRequest
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

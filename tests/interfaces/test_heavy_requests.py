@@ -21,7 +21,7 @@ from wakeful.alarm import create
 from wakeful.alarm.request import CreateRequest
 from wakeful.schedule import recurrence_schedule, zone
 from wakeful.schedule.recurrence_schedule import RuleSchedule
-from wakeful.service import building
+from wakeful.service import create as creating
 
 RARE = "RRULE:FREQ=YEARLY;BYYEARDAY=366;BYDAY=MO"  # one fire in 28 years
 LONG_COUNT = "DTSTART:19000101T000000Z RRULE:FREQ=WEEKLY;BYDAY=MO,TU;BYSETPOS=1;COUNT=5000"
@@ -53,7 +53,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(wanted.time.when)
         return create(wanted, *args, **more)
 
-    monkeypatch.setattr(building, "create", counted)
+    monkeypatch.setattr(creating, "create", counted)
     return found
 
 

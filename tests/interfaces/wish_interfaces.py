@@ -27,7 +27,7 @@ from wakeful.http.http_server import HttpServer
 from wakeful.process.application import Wakeful
 from wakeful.python.client import Wakeful as AnyWakeful
 from wakeful.service import Changed, Created, TakenWake, views
-from wakeful.service.taken_wake import missed
+from wakeful.service.inbox import missed
 
 Said = dict[str, Any]
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.acting import Draft
 from wakeful.alarm import Alarm, Change, Fire
 from wakeful.python.client import Wakeful
-from wakeful.service.audit import Audit, Window, audited, problems
+from wakeful.service.diagnosis import Audit, Window, audited, problems
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 

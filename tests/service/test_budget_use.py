@@ -10,10 +10,10 @@ import pytest
 
 import wakeful
 from tests.databases import database_of
-from wakeful.alarm.budget_use import BudgetUse
+from wakeful.alarm.budget import BudgetUse
 from wakeful.alarm.request import ReportRequest
 from wakeful.errors import NotFound
-from wakeful.service.taken_wake import missed
+from wakeful.service.inbox import missed
 from wakeful.testing import ManualClock
 
 NEXT_HOUR = datetime(2030, 1, 1, 1, tzinfo=UTC)

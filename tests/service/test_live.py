@@ -19,8 +19,18 @@ from wakeful.clock import turn
 from wakeful.dispatcher import Dispatcher, ServedTarget
 from wakeful.errors import StoreUnavailable
 from wakeful.service import Service
-from wakeful.service.live import CHUNK, HANDED_AT_ONCE, OVERLAP, QUEUE, RING, TOO_SLOW, Live, LiveEvent, Subscription
-from wakeful.service.subscription import LoopShare
+from wakeful.service.live import (
+    CHUNK,
+    HANDED_AT_ONCE,
+    OVERLAP,
+    QUEUE,
+    RING,
+    TOO_SLOW,
+    Live,
+    LiveEvent,
+    LoopShare,
+    Subscription,
+)
 from wakeful.settings import Settings
 from wakeful.store import Followed, Store, Worker
 from wakeful.store.sqlite import SqliteStore

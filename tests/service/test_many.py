@@ -16,7 +16,7 @@ from wakeful.clock import SystemClock, turn
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, StoreUnavailable, UnknownTarget
 from wakeful.python.client import Wakeful
 from wakeful.service import Created
-from wakeful.service.building import Creation, DrawnAlarm
+from wakeful.service.create import Creation, DrawnAlarm
 from wakeful.service.notes import due_notes
 from wakeful.store import AlarmQuery, Matches, Store
 from wakeful.testing import ManualClock

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from wakeful.alarm.bounds import series_words
+from wakeful.alarm.create import series_words
 from wakeful.alarm.keywords import PolicyKeywords
 from wakeful.alarm.request import CreateRequest
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
-from wakeful.service.live import LiveEvent, NumberedEvent
-from wakeful.service.subscription import AT_ONCE, QUEUE, LoopShare, Subscription, Wanted
+from wakeful.service.live import AT_ONCE, QUEUE, LiveEvent, LoopShare, NumberedEvent, Subscription, Wanted
 
 
 class Turns:

@@ -15,7 +15,7 @@ from wakeful.errors import Conflict, InvalidConfig, InvalidSchedule, NotFound, U
 from wakeful.python.client import Wakeful
 from wakeful.service import Alarms, Caller, TakenWake
 from wakeful.service.caller import WakeOrigin
-from wakeful.service.wake_tokens import wake_behind
+from wakeful.service.tokens import wake_behind
 from wakeful.settings import load
 from wakeful.settings.tables import BudgetSettings
 from wakeful.store import EventQuery, Store

@@ -14,8 +14,8 @@ import pytest
 
 from wakeful.errors import StoreBusy, TooMany
 from wakeful.store import AlarmQuery, FireQuery, Store
-from wakeful.store.pages import READS_PER_OWNER, WAITING, ReadTurns
 from wakeful.store.queries import Naming
+from wakeful.store.records import READS_PER_OWNER, WAITING, ReadTurns
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import added, an_alarm

@@ -1,10 +1,9 @@
 """An alarm and every decision about it. Pure: no clock, no database, no network."""
 
-from wakeful.alarm.attempts import attempt_number
+from wakeful.alarm.attempts import attempt_number, in_hand
 from wakeful.alarm.create import GivenTime, Origin, Timing, Wanted, create, differences, understand, user_of
 from wakeful.alarm.defaults import Defaults, default_policy
 from wakeful.alarm.edit import cancel, fire_now, pause, replace_with, resume, skip_next, snooze, update
-from wakeful.alarm.inbox import in_hand
 from wakeful.alarm.model import (
     ALARM_STATUSES,
     DEFAULT_POLICY,
@@ -24,9 +23,8 @@ from wakeful.alarm.model import (
 )
 from wakeful.alarm.outcome import Completed, Delivered, Failed, Outcome, Report, Snoozed, Try, Waiting
 from wakeful.alarm.pace import HELD_BACK, hold_back
-from wakeful.alarm.passing import pass_over
+from wakeful.alarm.passing import pass_over, quarantine
 from wakeful.alarm.plan import coming, first_due, following, missed_before
-from wakeful.alarm.quarantine import quarantine
 from wakeful.alarm.report import check_reportable, fetch, report, retry, sweep, unfetch
 from wakeful.alarm.rezone import REZONED, rezone
 from wakeful.alarm.settle import begin, clock_set_back, note, release, retry_at, settle, skip

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final, TypeVar, get_args, get_type_hints
 
-from wakeful.alarm.json_text import json_of
-from wakeful.alarm.request import CreateRequest, policy_of
+from wakeful.alarm.request import CreateRequest, json_of, policy_of
 from wakeful.errors import InvalidRequest, InvalidSchedule, WakefulError
 from wakeful.settings.sources import nearest
 

@@ -11,10 +11,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm.attempts import open_fire
-from wakeful.alarm.bounds import bounded
-from wakeful.alarm.create import GivenTime, Timing, Wanted, check, check_policy, planned, timed, understand
-from wakeful.alarm.inbox import no_longer_awaited, retract
+from wakeful.alarm.attempts import no_longer_awaited, open_fire, retract
+from wakeful.alarm.create import GivenTime, Timing, Wanted, bounded, check, check_policy, planned, timed, understand
 from wakeful.alarm.model import STEPPED_OVER, Alarm, Change, Event, Fire, Policy, SkipReason
 from wakeful.alarm.outcome import failed_result
 from wakeful.alarm.plan import advance, at_occurrence, following, skipped_run, undone

@@ -7,8 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm.attempts import open_fire
-from wakeful.alarm.inbox import is_in_inbox
+from wakeful.alarm.attempts import is_in_inbox, open_fire
 from wakeful.alarm.lineage import renewal, renewed
 from wakeful.alarm.model import (
     ERROR_LIMIT,

@@ -6,9 +6,11 @@ HTTP bodies, the OpenAPI document, the arguments of MCP tools, the options of th
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from datetime import UTC, datetime, time, timedelta
 from datetime import time as clock_time
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -18,11 +20,10 @@ from msgspec.structs import fields, replace
 
 from wakeful.alarm.create import POLICY_LENGTHS, POLICY_MOMENTS, GivenTime, Wanted, check_text
 from wakeful.alarm.defaults import Defaults
-from wakeful.alarm.json_text import json_of, raw_text
 from wakeful.alarm.model import Alarm, AtLimit, CatchUp, Cost, Kind, OnSilence, Overlap, Policy
 from wakeful.alarm.outcome import MOST_COST, Report, ReportOutcome
 from wakeful.errors import InvalidRequest, InvalidSchedule
-from wakeful.schedule import duration, given_zone
+from wakeful.schedule import duration, given_zone, parse
 from wakeful.schedule.days_off import OnHoliday
 
 Span = float | str  # seconds, or "15m"
@@ -454,3 +455,102 @@ def _misfit(error: msgspec.ValidationError, within: str = "") -> InvalidRequest:
     if named := _NAMED.search(what):
         path.append(named[1])
     return InvalidRequest(what, field=".".join(part for part in path if part) or "body")
+
+
+# Moments that somebody says relative to now: a phrase such as "tomorrow at 9am", or how long ago. Pure.
+
+
+def said_moment(
+    value: Moment | datetime,
+    field: str,
+    *,
+    timezone: str,
+    now: datetime,
+    date_order: str = "",
+    bare_day: time = time(9),
+) -> datetime:
+    """Parse a moment, or a phrase for one ("tomorrow at 9am") as it is meant in a time zone at this moment."""
+    try:
+        return moment(value, field)
+    except InvalidRequest as error:
+        if not isinstance(value, str):
+            raise
+        refused = error
+    try:
+        understood = parse(value, timezone=timezone, now=now, default_time=bare_day, date_order=date_order)
+    except InvalidSchedule as error:
+        raise InvalidRequest(error.message, field=field, fix=error.fix) from None
+    if understood.fire_at is None:
+        raise InvalidRequest(f"{value!r} is a series, not one moment", field=field, fix=refused.fix)
+    return understood.fire_at
+
+
+def moment_or_ago(value: Moment | datetime, field: str, *, now: datetime) -> datetime:
+    """Parse a moment, or a length of time ("8h") that counts back from now."""
+    try:
+        return moment(value, field)
+    except InvalidRequest as refused:
+        if not isinstance(value, str):
+            raise
+        try:
+            return now - duration(value)
+        except (InvalidRequest, OverflowError):
+            raise InvalidRequest(
+                refused.message, field=field, fix=f'{refused.fix} Or how long ago, such as "8h".'
+            ) from None
+
+
+def bound_meant(error: InvalidRequest, asked: EditRequest, *, timezone: str, now: datetime) -> dict[str, Any]:
+    """The moment that was meant where a bound of a policy was refused as it is a phrase: "friday" ends with that day.
+
+    As a repair of the request; {} if nothing else is wrong, or the phrase means no moment.
+    """
+    name = error.field.partition("policy.")[2]
+    phrase = getattr(asked.policy, name, None) if name in POLICY_MOMENTS else None
+    if not isinstance(phrase, str):
+        return {}
+    for text in (f"{phrase} at 23:59", phrase) if name == "ends_at" else (phrase,):
+        with suppress(InvalidRequest):
+            found = parse(text, timezone=timezone, now=now).fire_at
+            if found is not None:
+                return {"policy": {name: found.isoformat()}}
+    return {}
+
+
+# JSON that a caller hands in as a value, or as bytes that are passed through unread. Pure.
+
+
+def json_of(value: Any, field: str = "payload") -> Raw:
+    """Encode any JSON value; `msgspec.Raw` passes its bytes through unchanged."""
+    try:
+        encoded = msgspec.json.encode(value)
+        # NaN and the infinities are written as null, so only what holds one is looked through for them.
+        is_safe = b"null" not in encoded or isinstance(value, Raw)
+        odd = None if is_safe else _not_finite(msgspec.to_builtins(value, enc_hook=_as_it_is))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"it cannot be written as JSON ({error})", field=field) from None
+    if odd is not None:
+        fix = "Give a number, null or a text in its place."
+        raise InvalidRequest(f"it holds {odd}, which JSON does not have", field=field, fix=fix)
+    return Raw(encoded)
+
+
+def _as_it_is(value: Any) -> Any:
+    if isinstance(value, Raw):
+        return None  # JSON already, so it holds none
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
+
+
+def _not_finite(value: Any) -> float | None:
+    """The first number within that is NaN or infinite."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else value
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return next((odd for one in inner if (odd := _not_finite(one)) is not None), None)
+
+
+def raw_text(raw: Raw) -> str:
+    try:
+        return bytes(raw).decode()
+    except UnicodeDecodeError as error:  # what is passed through unread is not checked by the decoder either
+        raise InvalidRequest(f"it is not UTF-8 ({error})", field="payload", fix="Send JSON in UTF-8.") from None

@@ -29,14 +29,14 @@ from wakeful.runtime.logs import shown
 from wakeful.runtime.os_signals import ending_run
 from wakeful.schedule import duration
 from wakeful.service.diagnosis import size
-from wakeful.service.target_testing import MESSAGE, PAYLOAD, Tested, send_test, target_named, told, wake_for_test
+from wakeful.service.targets import MESSAGE, PAYLOAD, Tested, send_test, target_named, told, wake_for_test
 from wakeful.service.watch import TargetStatus
 from wakeful.settings import Settings, exposed
 from wakeful.store import Inspection, TargetState
 from wakeful.store.maintenance import IMPOSSIBLE
 
 if TYPE_CHECKING:
-    from wakeful.process.parent_link import ParentLink
+    from wakeful.process.processes import ParentLink
     from wakeful.settings import Settings
     from wakeful.store.copying.move import Moved
 

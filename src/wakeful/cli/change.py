@@ -2,21 +2,215 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import click
+from msgspec import Raw
 
-from wakeful.alarm import ALARM_STATUSES
-from wakeful.alarm.request import ReportRequest
+from wakeful.alarm import ALARM_STATUSES, Alarm, Fire
+from wakeful.alarm.create import check_payload
+from wakeful.alarm.model import PENDING, UNSUCCESSFUL
+from wakeful.alarm.request import ReportRequest, raw_text
 from wakeful.cli import tell
-from wakeful.cli.bulk import agreed_ids, all_to_cancel, choosing, is_chosen, picked, picked_fires, to_cancel
 from wakeful.cli.context import Command, asked
-from wakeful.cli.output import tell_notes, tracked
+from wakeful.cli.fields import payload_of
+from wakeful.cli.output import Output, since, tell_notes, tracked
 from wakeful.errors import InvalidRequest, WakefulError
 from wakeful.process.application import Wakeful
-from wakeful.service import Changed, ChangedFire, views
+from wakeful.service import Changed, ChangedFire, Signalled, views
+from wakeful.service.signalling import SignalledAlarm
+
+# Changes of more than one alarm: which they are, how many, and whether the caller means it.
+#
+# A terminal is asked, for more than a few by typing their number. A script has to say --yes. --dry-run only shows them.
+
+_PAGE: Final = 500
+_MANY: Final = 10  # above this the number is typed, not only agreed to
+_FILTERS: Final = ("status", "target", "label", "conversation", "text", "before", "after")
+Options = Callable[[Callable[..., Any]], Callable[..., Any]]
+Found = tuple[list[Alarm], datetime]
+Find = Callable[[Wakeful, dict[str, Any], tuple[str, ...]], Awaitable[Found]]
+
+_CHOOSING: Final[dict[str, Options]] = {
+    "status": click.option("--status", type=click.Choice(ALARM_STATUSES), help="Only these."),
+    "target": click.option("--to", "--target", "target", metavar="TARGET", help="Only those of a target."),
+    "label": click.option("--label", help="Only those with this label."),
+    "conversation": click.option("--conversation", help="Only those of a conversation."),
+    "text": click.option("--text", metavar="TEXT", help="Only those with this in the label or the message."),
+    "before": click.option("--before", metavar="TIME|DURATION", help="Created before, or longer ago than this."),
+    "after": click.option("--after", metavar="TIME|DURATION", help="Created at or after, or so long ago at most."),
+    "dry_run": click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
+    "yes": click.option("--yes", is_flag=True, help="Do not ask. Needed for several at once in a script."),
+}
+
+
+def choosing(names: Sequence[str] = _FILTERS) -> Options:
+    """The options that choose, and those of every command that can change several at once."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for name in reversed([*names, "dry_run", "yes"]):
+            command = _CHOOSING[name](command)
+        return command
+
+    return decorate
+
+
+def is_chosen(given: dict[str, Any]) -> bool:
+    return any(given.get(name) for name in _FILTERS)
+
+
+async def _found(alarms: Wakeful, given: dict[str, Any], statuses: tuple[str, ...]) -> Found:
+    now = await alarms.service.now()
+    filters: dict[str, Any] = {
+        "status": statuses,
+        "target": given.get("target") or "",
+        "label": given.get("label") or "",
+        "conversation_id": given.get("conversation") or "",
+        "text": given.get("text") or "",
+        "since": since(given.get("after"), "after", now),
+        "until": since(given.get("before"), "before", now),
+    }
+    page = await alarms.find(**filters, limit=_PAGE)
+    found = list(page)
+    while page.further is not None:
+        page = await alarms.find(**filters, cursor=page.further, limit=_PAGE)
+        found += page
+    return found, now
+
+
+def picked(
+    ids: tuple[str, ...],
+    given: dict[str, Any],
+    verb: str,
+    statuses: tuple[str, ...],
+    find: Find = _found,
+    also: tuple[str, ...] = (),
+) -> tuple[str, ...] | None:
+    """The ids to act on: those that were named, or all that fit. None: there is nothing to do, and that was said.
+
+    `statuses`: which alarms a filter is for. `also`: those in which an alarm that is named can be changed besides.
+    """
+    if bool(ids) == is_chosen(given):
+        fix = "wakeful ls shows their ids; --label, --to and others choose. Not both."
+        raise InvalidRequest("name the alarms, or say which", field="ID", fix=fix)
+    if ids and not given["dry_run"]:
+        several = dict.fromkeys(ids)
+        return ids if len(several) == 1 or _agreed(len(several), "alarm", verb, yes=given["yes"]) else None
+    if ids:
+        return agreed_ids(asked().run(lambda alarms: _named(alarms, ids)), given, verb, (*statuses, *also))
+    wanted = (given["status"],) if given.get("status") else statuses
+    return agreed_ids(asked().run(lambda alarms: find(alarms, given, wanted)), given, verb)
+
+
+def agreed_ids(
+    found: Found, given: dict[str, Any], verb: str, statuses: tuple[str, ...] = ()
+) -> tuple[str, ...] | None:
+    """The ids of these alarms, if the caller means them. None: that was said, or they were only shown.
+
+    `statuses`: in which the command changes an alarm; none: in any.
+    """
+    alarms, now = found
+    if given["dry_run"]:
+        would = dict.fromkeys(statuses or ALARM_STATUSES, f"would be {verb}")
+        rows = [(alarm.id, alarm.status, would.get(alarm.status, "stays as it is")) for alarm in alarms]
+        document = {"alarms": [views.view(alarm) for alarm in alarms], "dry_run": True, "now": now}
+        asked().output.rows(("id", "status", "remark"), rows, document)
+        return None
+    return tuple(alarm.id for alarm in alarms) if _agreed(len(alarms), "alarm", verb, yes=given["yes"]) else None
+
+
+async def _named(alarms: Wakeful, ids: tuple[str, ...]) -> Found:
+    found = [await alarms.get(id) for id in ids]
+    return list({alarm.id: alarm for alarm in found}.values()), await alarms.service.now()
+
+
+async def to_cancel(alarms: Wakeful, given: dict[str, Any], statuses: tuple[str, ...]) -> Found:
+    """Besides those that are pending, alarms that have fired and whose wake nobody has taken from the inbox yet."""
+    found, now = await _found(alarms, given, statuses)
+    if any(given.get(name) for name in ("status", "before", "after")):
+        return found, now
+    names = {"target": "target", "label": "label", "conversation": "conversation_id", "text": "text"}
+    filters: dict[str, Any] = {theirs: given.get(name) or "" for name, theirs in names.items()}
+    known = {alarm.id for alarm in found}
+    waiting = (await alarms.cancel_many(**filters, dry_run=True)).alarms
+    return [*found, *(alarm for alarm in waiting if alarm.id not in known)], now
+
+
+async def all_to_cancel(alarms: Wakeful) -> Found:
+    """Every pending alarm, and every alarm whose wake nobody has taken from the inbox yet."""
+    found, now = await _found(alarms, {}, PENDING)
+    known = {alarm.id for alarm in found}
+    waiting = dict.fromkeys(fire.alarm_id for fire in await _fires(alarms, status="waiting"))
+    return [*found, *[await alarms.get(id) for id in waiting if id not in known]], now
+
+
+def picked_fires(id: str, given: dict[str, Any]) -> tuple[str, ...] | None:
+    """The id of a fire, or of all that failed or fell silent, oldest first, as `picked` has those of alarms."""
+    if id and not given["dry_run"]:
+        return (id,)
+    fires, now = asked().run(lambda alarms: _failed(alarms, id, given))
+    if given["dry_run"]:
+        rows = [(fire.id, fire.status, "would be retried") for fire in fires]
+        document = {"fires": [views.fire_view(fire) for fire in fires], "dry_run": True, "now": now}
+        asked().output.rows(("id", "status", "remark"), rows, document)
+        return None
+    return tuple(fire.id for fire in fires) if _agreed(len(fires), "fire", "retried", yes=given["yes"]) else None
+
+
+async def _failed(alarms: Wakeful, id: str, given: dict[str, Any]) -> tuple[list[Fire], datetime]:
+    now = await alarms.service.now()
+    if id:
+        return [await alarms.fire_of(id)], now
+    fires = await _fires(
+        alarms,
+        status=UNSUCCESSFUL,
+        target=given.get("target") or "",
+        since=since(given.get("after"), "after", now),
+        until=since(given.get("before"), "before", now),
+    )
+    return fires[::-1], now
+
+
+async def _fires(alarms: Wakeful, **filters: Any) -> list[Fire]:
+    page = await alarms.fires(**filters, limit=_PAGE)
+    found = list(page)
+    while page.further is not None:
+        page = await alarms.fires(**filters, cursor=page.further, limit=_PAGE)
+        found += page
+    return found
+
+
+def _agreed(count: int, noun: str, verb: str, *, yes: bool) -> bool:
+    """Whether the caller means it. How many it is about is always said."""
+    what = f"{count} {noun}{'' if count == 1 else 's'}"
+    if count == 0:
+        click.echo(f"note: no {noun} fits: nothing to do", err=True)
+        if asked().json:
+            click.echo(views.encode({f"{noun}s": []}))
+        return False
+    if yes:
+        click.echo(f"note: {what} will be {verb}", err=True)
+        return True
+    if not sys.stdin.isatty():
+        fix = "Nothing was changed. --dry-run shows them; --yes does it."
+        raise InvalidRequest(f"{what} would be {verb}, and there is no terminal to ask", field="--yes", fix=fix)
+    if not _confirmed(f"{what} will be {verb}.", count):
+        click.echo("note: nothing was changed", err=True)
+        return False
+    return True
+
+
+def _confirmed(said: str, count: int) -> bool:
+    if count <= _MANY:
+        return click.confirm(f"{said} Go on?", err=True)
+    typed: str = click.prompt(f"{said} Type {count} to go on", default="", show_default=False, err=True)
+    return typed.strip() == str(count)
+
+
+# The commands.
 
 Verb = Callable[[Wakeful, str], Awaitable[dict[str, Any]]]
 
@@ -275,3 +469,53 @@ def fail_command(fire: str, reason: str, cost: float | None, renew: bool) -> Non
     """
     said = ReportRequest(outcome="failed", reason=reason, cost=cost, renew=renew)
     _report(lambda alarms: alarms.report(fire, said))
+
+
+# `signal`: something happened; the alarms that wait for it are cancelled, skip a fire, are moved, or fire at once.
+
+_CHANGED: Final = ("cancelled", "fired", "skipped", "moved")
+_WORDS: Final = {"fired": "fires now", "skipped": "skips", "moved": "moved to"}
+
+
+@click.command("signal", cls=Command)
+@click.argument("name")
+@click.option("--payload", metavar="JSON|@FILE|-", help="JSON for the wakes that come for it; - reads stdin.")
+def signal_command(name: str, payload: str | None) -> int:
+    """Say that something happened, to the alarms that wait for it.
+
+    Of those set with --unless NAME a one-shot is cancelled, or moved where it has --rearm, and a series skips its next
+    fire. Those set with --or-when NAME fire at once. It is not kept for alarms that are set later.
+    """
+    given = None if payload is None else payload_of(payload)
+    if isinstance(given, Raw):
+        check_payload(raw_text(given))  # also before it is sent to a server
+
+    async def do(alarms: Wakeful) -> tuple[Signalled, datetime]:
+        return await alarms.signal(name, given), await alarms.service.now()
+
+    done, now = asked().run(do)
+    out = asked().output
+    short = out.ids([one.alarm.id for one in done.alarms])
+    rows = [
+        (short[one.alarm.id], _effect(one, out, now), one.alarm.label or one.alarm.wake_message) for one in done.alarms
+    ]
+    told = {
+        **{name: [views.view(alarm) for alarm in getattr(done, name)] for name in _CHANGED},
+        "effects": [
+            {"alarm_id": one.alarm.id, "effect": one.effect, **({} if one.at is None else {"at": one.at})}
+            for one in done.alarms
+        ],
+        "in_flight": done.in_flight,
+        "notes": done.notes,
+        "now": now,
+    }
+    if rows or asked().json:
+        out.rows(("id", "effect", "alarm"), rows, told)
+    for note in done.notes:
+        click.echo(f"note: {note}", err=True)
+    return 0
+
+
+def _effect(one: SignalledAlarm, out: Output, now: datetime) -> str:
+    words = _WORDS.get(one.effect, one.effect.replace("_", " "))
+    return words if one.at is None or one.effect not in _CHANGED else f"{words} {out.at(one.at, now)}"

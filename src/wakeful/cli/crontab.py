@@ -10,8 +10,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from wakeful.alarm.json_text import json_of
-from wakeful.alarm.request import CreateRequest
+from wakeful.alarm.request import CreateRequest, json_of
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, clean, local, utc
 from wakeful.clock import SystemClock

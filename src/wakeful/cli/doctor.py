@@ -26,13 +26,11 @@ from wakeful.process.application import build
 from wakeful.python.client import Wakeful
 from wakeful.schedule.zone_rules import zone_data
 from wakeful.service import diagnosis
-from wakeful.service.audit import audited
-from wakeful.service.diagnosis import Finding
+from wakeful.service.diagnosis import Finding, audited
 from wakeful.service.why import is_alive
 from wakeful.settings import FILE, FOREVER, Settings, exposed
 from wakeful.store import Store
-from wakeful.store.maintenance import Edition
-from wakeful.store.zones import adopt_newer_rules
+from wakeful.store.maintenance import Edition, adopt_newer_rules
 
 _PATIENCE: Final = timedelta(minutes=2)
 

@@ -18,7 +18,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.json import encode
 
 from wakeful.alarm import Alarm
-from wakeful.alarm.bounds import series_words
+from wakeful.alarm.create import series_words
 from wakeful.alarm.request import moment
 from wakeful.cli import times
 from wakeful.cli.colours import PAINTED, heading, is_coloured_here, painted

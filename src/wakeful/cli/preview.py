@@ -8,7 +8,7 @@ from datetime import datetime
 
 import click
 
-from wakeful.alarm.bounds import BOUNDS
+from wakeful.alarm.create import BOUNDS
 from wakeful.alarm.owner_settings import OwnerSettings, effective, of_server
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import local, utc

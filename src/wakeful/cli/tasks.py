@@ -19,7 +19,7 @@ from wakeful.clock import SystemClock
 from wakeful.errors import InvalidConfig, InvalidRequest, StoreUnavailable
 from wakeful.ids import Ids
 from wakeful.process.application import build_store, build_targets
-from wakeful.service.target_testing import wake_for_test
+from wakeful.service.targets import wake_for_test
 from wakeful.service.tasks import USUAL_TABLE
 from wakeful.settings import Settings, is_given
 from wakeful.store import Store

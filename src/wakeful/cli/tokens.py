@@ -17,7 +17,7 @@ from wakeful.cli.output import utc
 from wakeful.errors import Conflict, InvalidRequest
 from wakeful.process.application import build_store
 from wakeful.schedule import duration
-from wakeful.service.calendar_link import feed_url
+from wakeful.service.calendar_feed import feed_url
 from wakeful.service.tokens import CALENDAR, TokenVerbs, outlived, token_state
 from wakeful.store import Store, Token
 

@@ -7,23 +7,8 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute, Route
 
-from wakeful.dashboard import (
-    actions,
-    alarm,
-    bulk,
-    editing,
-    events,
-    health,
-    lists,
-    new,
-    now,
-    owners,
-    signing_in,
-    targets,
-    timeline,
-)
-from wakeful.dashboard.page import Dashboard, static
-from wakeful.dashboard.sign_in_link import SignInLink
+from wakeful.dashboard import alarm, bulk, editing, health, lists, new, now, owners, signing_in, targets, timeline
+from wakeful.dashboard.page import Dashboard, SignInLink, follow, static
 from wakeful.http.endpoint import Context
 from wakeful.http.sse import LiveContext
 
@@ -53,17 +38,17 @@ def routes(context: Context, live: LiveContext, link: SignInLink) -> list[BaseRo
         "/health": health.page,
         "/health.json": health.figures,
         "/owners": owners.page,
-        "/live": events.follow,
+        "/live": follow,
     }
     post = {
         "/new": new.create,
         "/new/preview": new.preview,
         "/alarms/{id}/edit": editing.save,
-        "/alarms/{id}/{verb}": actions.on_alarm,
+        "/alarms/{id}/{verb}": bulk.on_alarm,
         "/bulk/{what}": bulk.act,
-        "/fires/{id}/{verb}": actions.on_fire,
+        "/fires/{id}/{verb}": bulk.on_fire,
         "/targets/{id}/test": targets.test,
-        "/targets/{id}/{verb}": actions.on_target,
+        "/targets/{id}/{verb}": bulk.on_target,
         "/owners/tokens": owners.make_token,
         "/owners/tokens/{id}/revoke": owners.revoke_token,
         "/logout": signing_in.leave,

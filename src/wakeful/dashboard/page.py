@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import hmac
+import secrets
 import threading
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib.resources import files
 from typing import Any, Final
@@ -19,21 +21,23 @@ import jinja2
 from msgspec import Struct
 from msgspec.structs import replace
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from wakeful._version import __version__
 from wakeful.alarm.create import TEXT_LIMIT, check_text
+from wakeful.clock import Clock
 from wakeful.dashboard import words
-from wakeful.dashboard.sign_in_link import SignInLink
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
 from wakeful.http.endpoint import Context, whole_body
-from wakeful.http.security.auth import SCOPES, Principal
+from wakeful.http.security.auth import SCOPES, Principal, mint
 from wakeful.http.security.guard import problem, refuse_pages
-from wakeful.http.sse import LiveContext
+from wakeful.http.sse import HEARTBEAT, End, LiveContext
 from wakeful.runtime.cpu_time import charged, in_thread
 from wakeful.schedule import zone
-from wakeful.service import Alarms
+from wakeful.service import Alarms, views
+from wakeful.service.live import LiveEvent, Subscription
+from wakeful.store import Store
 
 COOKIE: Final = "wakeful_token"
 FIELDS: Final = 2000  # in one form: a selection of as many alarms
@@ -339,3 +343,95 @@ def reader_zone(visit: Visit) -> ZoneInfo:
         return zone(unquote(visit.request.cookies.get(_COOKIE, "")) or visit.context.settings.timezone)
     except InvalidRequest:
         return zone(visit.context.settings.timezone)
+
+
+# `/live`: a word for every change, so that an open page asks again for what it shows.
+
+_TOGETHER: Final = 0.25  # seconds: what happens meanwhile is one word, however much it is
+
+
+async def follow(visit: Visit) -> Response:
+    refuse_other_sites(visit.request, "a page of another site may not follow what happens here")
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    changes = _changes(visit.on_behalf(visit.query("owner")))
+    first = await anext(changes)  # a refusal is answered as one, before a stream has begun
+    return StreamingResponse(_from(first, changes), headers=headers, media_type="text/event-stream")
+
+
+async def _from(first: bytes, changes: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+    async with contextlib.aclosing(changes):
+        yield first
+        async for change in changes:
+            yield change
+
+
+async def _changes(visit: Visit) -> AsyncGenerator[bytes]:
+    live, principal = visit.dashboard.live, visit.principal
+    with live.seat(principal), live.open_connections.watched(principal) as end:
+        async with live.live.subscribed(visit.owner or principal.owner, (), "", after="") as subscription:
+            yield b"retry: 1000\nevent: hello\ndata: {}\n\n"
+            while not end.done() and not subscription.dropped.is_set():
+                yield await _next(subscription, end)
+                await visit.context.service.clock.sleep(_TOGETHER)
+
+
+async def _next(subscription: Subscription, end: asyncio.Future[End]) -> bytes:
+    """What changed since the last word; a heartbeat where nothing did."""
+    taking = asyncio.ensure_future(subscription.take(_named))
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HEARTBEAT):
+                await asyncio.wait((taking, end), return_when=asyncio.FIRST_COMPLETED)
+        if not taking.done():
+            return b": still here\n\n"
+        found = sorted(set(taking.result()))
+        return b"event: changed\ndata: " + views.encode([name.decode() for name in found]) + b"\n\n"
+    finally:
+        taking.cancel()
+
+
+def _named(_: str, event: LiveEvent) -> bytes:
+    return event.what.encode()
+
+
+# The link that `serve` prints: whoever reads its output is signed in by it, once and soon.
+
+GOOD_FOR: Final = timedelta(minutes=10)
+SESSION: Final = timedelta(hours=12)
+LABEL: Final = "dashboard sign-in link"  # of the tokens it makes: signing out revokes these
+
+
+class SignInLink:
+    """One secret at a time, in memory only: it ends with the process, with its use, or after ten minutes.
+
+    Several processes that serve one port have the same: its token is on record under the secret's own id, once.
+    """
+
+    def __init__(self, store: Store, owner: str, clock: Clock) -> None:
+        self._store = store
+        self._owner = owner
+        self._clock = clock
+        self._secret = ""
+        self._until: datetime | None = None
+
+    def offer(self, secret: str = "", until: datetime | None = None) -> str:
+        """Make a secret, or take the one that other processes have too; the one before is good no longer."""
+        self._secret = secret or secrets.token_urlsafe(32)
+        self._until = until or self._clock.now() + GOOD_FOR
+        return self._secret
+
+    async def take(self, secret: str) -> str | None:
+        """Exchange the secret for a token of the operator's that ends after twelve hours; None if it is not good."""
+        kept, until = self._secret, self._until
+        is_same = hmac.compare_digest(secret.encode(), kept.encode()) and kept != ""
+        if not is_same or until is None or self._clock.now() >= until:
+            return None
+        self._secret = ""  # before anything is waited for: of two who come at once, one gets in
+        try:
+            now, id = await self._store.now(), hashlib.sha256(kept.encode()).hexdigest()[:16]
+            text, token = mint(self._owner, SCOPES, now=now, lasts=SESSION, label=LABEL, id=id)
+            is_first = await self._store.access.add_token(token)
+        except BaseException:
+            self._secret = kept
+            raise
+        return text if is_first else None

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from wakeful.dashboard.page import COOKIE, HEADERS, Visit, form_of
-from wakeful.dashboard.sign_in_link import LABEL
+from wakeful.dashboard.page import COOKIE, HEADERS, LABEL, Visit, form_of
 from wakeful.errors import Forbidden, Unauthorized
 from wakeful.service.views import problem
 

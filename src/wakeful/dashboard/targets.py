@@ -8,10 +8,9 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from wakeful.dashboard.page import Visit
-from wakeful.service.figures import SAMPLED
+from wakeful.service.figures import SAMPLED, TargetHours
 from wakeful.service.figures import targets as targets_by_hour
-from wakeful.service.hours import TargetHours
-from wakeful.service.target_testing import told
+from wakeful.service.targets import told
 from wakeful.service.watch import overview
 
 ACTIVE: Final = 500

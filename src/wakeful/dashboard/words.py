@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 from msgspec import json
 
 from wakeful.alarm import Alarm
-from wakeful.alarm.bounds import series_words
+from wakeful.alarm.create import series_words
 from wakeful.schedule.interval import span_words
 
 # Colour never stands alone: each state has a sign and a word as well.

@@ -24,8 +24,7 @@ from wakeful.dispatcher.flights import Flight, Flights, ServedTarget
 from wakeful.dispatcher.guards import Feature, overtaken
 from wakeful.dispatcher.observability import DispatcherHealth
 from wakeful.dispatcher.store_clock import StoreClock
-from wakeful.dispatcher.upkeep import Upkeep
-from wakeful.dispatcher.zone_planning import ZonePlanning
+from wakeful.dispatcher.upkeep import Upkeep, ZonePlanning
 from wakeful.errors import StoreUnavailable
 from wakeful.runtime.metrics import Metrics
 from wakeful.settings import Settings

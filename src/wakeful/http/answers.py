@@ -10,7 +10,7 @@ from typing import Annotated, Final, Self
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from wakeful.alarm.budget_use import BudgetUse
+from wakeful.alarm.budget import BudgetUse
 from wakeful.alarm.model import Kind
 from wakeful.alarm.owner_settings import OwnerSettingsView
 from wakeful.alarm.request import Moment, Span
@@ -18,8 +18,8 @@ from wakeful.alarm.signalling import Effect
 from wakeful.alarm.wake import WakeBody
 from wakeful.service import HistoryEntry, Signalled, Similar
 from wakeful.service.cancel import NAMED_AT_ONCE
-from wakeful.service.subscription import LiveEvent
-from wakeful.service.taken_wake import PreviousFire
+from wakeful.service.inbox import PreviousFire
+from wakeful.service.live import LiveEvent
 from wakeful.service.views import AlarmView, FireView, Instant, Problem, Shape, Text
 from wakeful.service.watch import Overview, TargetStatus
 from wakeful.store import Stats

@@ -19,7 +19,7 @@ from wakeful.http.operations import Header, Operation, OperationRequest, TextPar
 from wakeful.http.security.auth import PRINCIPAL, Auth, Principal
 from wakeful.http.security.connection import hang_up
 from wakeful.service import views
-from wakeful.service.inbox_signal import InboxSignal
+from wakeful.service.core import InboxSignal
 from wakeful.service.live import WHATS, Live, LiveEvent, Subscription
 
 log = logging.getLogger("wakeful.live")

@@ -27,8 +27,7 @@ from starlette.types import Message, Receive, Scope, Send
 from wakeful._version import __version__
 from wakeful.alarm import INBOX
 from wakeful.alarm.create import check_text
-from wakeful.alarm.json_text import json_of
-from wakeful.alarm.request import decode
+from wakeful.alarm.request import decode, json_of
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
 from wakeful.http.endpoint import disconnected, unless_gone, whole_body
 from wakeful.http.security.auth import PRINCIPAL, SCOPES, Principal

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import fields
 
 from wakeful.alarm import Alarm, Fire
-from wakeful.alarm.bounds import series_words
+from wakeful.alarm.create import series_words
 from wakeful.errors import InvalidRequest
 from wakeful.mcp.schemas import EDITABLE, AgentAlarm, AgentFire, AgentSignalEffect, WakeView
 from wakeful.moments import from_unix_ms, unix_ms

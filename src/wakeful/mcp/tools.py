@@ -49,7 +49,7 @@ from wakeful.mcp.schemas import (
 )
 from wakeful.service import Alarms, Cancelled, Changed, ChangedFire, Created, HistoryEntry
 from wakeful.service.history import next_fires
-from wakeful.service.taken_wake import missed
+from wakeful.service.inbox import missed
 
 HEAD: Final = 400  # bytes of an answer around its list
 PIECE: Final = 4800  # bytes of a long text read in pieces, unless more are asked for

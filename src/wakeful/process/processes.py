@@ -7,6 +7,7 @@ wrong with the settings is said once, and the tables are brought up to date once
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -15,7 +16,7 @@ import selectors
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from types import FrameType
 from typing import Any, Final
@@ -23,11 +24,10 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.clock import SystemClock, stopwatch
+from wakeful.clock import Clock, SystemClock, stopwatch
 from wakeful.errors import InvalidConfig
-from wakeful.process.parent_link import READY, STOP, STOP_AT_ONCE, ParentLink
 from wakeful.runtime import systemd
-from wakeful.runtime.os_signals import SIGNALS
+from wakeful.runtime.os_signals import SIGNALS, SignalHandler, end_at_once
 from wakeful.settings import Settings
 
 log = logging.getLogger("wakeful.server")
@@ -284,3 +284,67 @@ class Parent:
             if one.pid and stopwatch() - one.seen > 2 * self._alive_every:
                 log.error("process %d stands still and is ended", one.pid)
                 os.kill(one.pid, signal.SIGKILL)
+
+
+# The line between one of several `serve` processes and the parent that started it (see serve_processes.py).
+#
+# The process says that it is ready, and that it is alive; the parent tells it to stop. Its end says that the parent
+# died.
+
+READY: Final = b"r"
+ALIVE: Final = b"a"
+STOP: Final = b"s"
+STOP_AT_ONCE: Final = b"k"
+
+
+class ParentLink:
+    """The end of the process; what else its parent hands down: one sign-in link for all, and who prints it."""
+
+    def __init__(
+        self,
+        line: socket.socket,
+        *,
+        number: int,
+        announces: bool,
+        sign_in: tuple[str, datetime],
+        alive_every: float | None,
+    ) -> None:
+        line.setblocking(False)
+        self._line = line
+        self.number = number  # among the processes, from 0
+        self.announces = announces
+        self.sign_in = sign_in  # its secret, and until when it is good
+        self._alive_every = alive_every
+
+    def ready(self, url: str) -> None:
+        self._say(READY)
+
+    async def say_alive(self, clock: Clock, is_alive: Callable[[], bool]) -> None:
+        while self._alive_every is not None:
+            if is_alive():
+                self._say(ALIVE)
+            await clock.sleep(self._alive_every)
+
+    @contextlib.contextmanager
+    def heard(self, handler: SignalHandler) -> Iterator[None]:
+        """Stop when the parent says so, or is gone."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._line.fileno(), self._hear, handler)
+        try:
+            yield
+        finally:
+            loop.remove_reader(self._line.fileno())
+
+    def _hear(self, handler: SignalHandler) -> None:
+        said = b""
+        with contextlib.suppress(ConnectionError):
+            said = self._line.recv(64)
+        if STOP_AT_ONCE in said:
+            end_at_once("the parent process was told to stop again", 128 + signal.SIGTERM)
+        if not said:
+            asyncio.get_running_loop().remove_reader(self._line.fileno())
+        handler.ask("the parent process stops" if said else "the parent process is gone")
+
+    def _say(self, what: bytes) -> None:
+        with contextlib.suppress(OSError):  # a parent that is gone is noticed by reading
+            self._line.send(what)

@@ -33,7 +33,7 @@ from wakeful.http.http_server import HttpServer
 from wakeful.http.security.auth import Auth, is_loopback
 from wakeful.http.security.connection import Connection, ConnectionLimiter, raise_limit, room
 from wakeful.http.websocket import MESSAGE_LIMIT
-from wakeful.process.parent_link import ParentLink
+from wakeful.process.processes import ParentLink
 from wakeful.python.client import Reachable, Wakeful, has_mcp
 from wakeful.runtime import systemd
 from wakeful.runtime.logs import log_to_stderr, shown

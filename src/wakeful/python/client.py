@@ -24,7 +24,7 @@ from wakeful.runtime.os_signals import ending_run
 from wakeful.service import Alarms, Caller, Service
 from wakeful.settings import Settings
 from wakeful.store import Store, Worker
-from wakeful.store.zones import adopt_newer_rules
+from wakeful.store.maintenance import adopt_newer_rules
 from wakeful.targets.inbox import Inbox
 
 if TYPE_CHECKING:

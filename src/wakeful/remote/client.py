@@ -19,10 +19,9 @@ from msgspec.structs import asdict, replace
 
 from wakeful.alarm import INBOX, Alarm, Fire
 from wakeful.alarm.arguments import When, argument_named, request_fields, set_arguments
-from wakeful.alarm.json_text import json_of
 from wakeful.alarm.keywords import SetKeywords, UpdateKeywords
 from wakeful.alarm.owner_settings import OwnerSettingsView, SettingsRequest
-from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, request_of, span
+from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, json_of, request_of, span
 from wakeful.alarm.signals import check_signal_name
 from wakeful.clock import Clock, SystemClock
 from wakeful.errors import InvalidRequest, NotFound, WakefulError

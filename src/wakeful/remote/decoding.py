@@ -22,9 +22,10 @@ from wakeful.alarm.wake import SignalBody, WakeBody
 from wakeful.errors import NotFound
 from wakeful.moments import read_cursor
 from wakeful.service import Created, HistoryEntry, Similar, TakenWake
+from wakeful.service.inbox import PlaceInSeries
 from wakeful.service.signalling import SignalledAlarm
-from wakeful.service.taken_wake import PlaceInSeries
-from wakeful.store.pages import Cursor, Matches
+from wakeful.store.filters import Cursor
+from wakeful.store.records import Matches
 
 T = TypeVar("T")
 Answered = dict[str, Raw]

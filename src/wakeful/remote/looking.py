@@ -10,9 +10,9 @@ import msgspec
 
 from wakeful.alarm import Alarm, Fire, is_fire_id
 from wakeful.alarm.arguments import accepted
-from wakeful.alarm.budget_use import BudgetUse
+from wakeful.alarm.budget import BudgetUse
 from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
-from wakeful.alarm.relative_moments import moment_or_ago
+from wakeful.alarm.request import moment_or_ago
 from wakeful.errors import InvalidRequest, NotFound
 from wakeful.moments import cursor_text
 from wakeful.python.client import Wakeful

@@ -22,7 +22,7 @@ from wakeful.errors import InvalidRequest
 from wakeful.ids import id_of
 from wakeful.moments import from_unix_ms
 from wakeful.seeds.erlang_terms import SIZE_LIMIT, Atom, Term, as_json, entries, inspect, read, text
-from wakeful.store.sqlite.foreign import ForeignFile
+from wakeful.store.sqlite.file import ForeignFile
 from wakeful.transfer.takeover import PAGE, TakeoverResult, Written
 
 State = Literal["pending", "retrying", "fired", "completed", "failed", "cancelled", "timeout_unknown"]

@@ -12,8 +12,8 @@ from wakeful.service.caller import Caller
 from wakeful.service.cancel import Cancelled
 from wakeful.service.core import Service
 from wakeful.service.history import History, HistoryEntry
+from wakeful.service.inbox import TakenWake
 from wakeful.service.signalling import Signalled
-from wakeful.service.taken_wake import TakenWake
 from wakeful.service.why import Why
 
 __all__ = [

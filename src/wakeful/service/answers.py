@@ -9,7 +9,8 @@ from typing import Self, TypeVar
 from msgspec import Struct
 
 from wakeful.alarm import Alarm, Fire
-from wakeful.store.pages import Cursor, Matches
+from wakeful.store.filters import Cursor
+from wakeful.store.records import Matches
 
 T = TypeVar("T")
 

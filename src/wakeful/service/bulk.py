@@ -18,8 +18,7 @@ from wakeful.alarm.arguments import accepted
 from wakeful.alarm.model import PENDING, UNSUCCESSFUL
 from wakeful.errors import TooMany, WakefulError
 from wakeful.service.alarms import Alarms
-from wakeful.service.history import History, HistoryEntry
-from wakeful.service.manual_fires import without_copies
+from wakeful.service.history import History, HistoryEntry, without_copies
 from wakeful.service.read import Cursor
 from wakeful.store import AlarmQuery, FireQuery, Matches
 from wakeful.store.filters import ROWS_A_READ, ROWS_A_SEARCH

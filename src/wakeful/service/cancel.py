@@ -15,8 +15,8 @@ from wakeful.alarm.lineage import cancelled_chain
 from wakeful.alarm.model import PENDING
 from wakeful.errors import InvalidRequest, NotFound
 from wakeful.service.change import cancel_alarm, write_change
+from wakeful.service.core import Session
 from wakeful.service.resolving import PAGE, all_fires, get_alarm, is_id
-from wakeful.service.session import Session
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.store.filters import ROWS_A_READ
 

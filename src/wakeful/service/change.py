@@ -32,23 +32,22 @@ from wakeful.alarm import (
     with_former,
 )
 from wakeful.alarm.arguments import argument_named, request_fields
+from wakeful.alarm.attempts import OPEN
 from wakeful.alarm.checks import check_gate
 from wakeful.alarm.create import MESSAGE_LIMIT, TEXT_LIMIT, check_text
-from wakeful.alarm.inbox import OPEN
 from wakeful.alarm.keywords import UpdateKeywords
 from wakeful.alarm.owner_settings import OwnerSettingsView, SettingsRequest, shown
-from wakeful.alarm.relative_moments import bound_meant, said_moment
-from wakeful.alarm.request import EditRequest, moment, request_of, span
+from wakeful.alarm.request import EditRequest, bound_meant, moment, request_of, said_moment, span
 from wakeful.alarm.undo import Former, former_values
 from wakeful.errors import Conflict, InvalidRequest, WakefulError
 from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import is_rule, may_be_rule
 from wakeful.service.answers import Changed
+from wakeful.service.core import Session
 from wakeful.service.holidays import wanted_edit
 from wakeful.service.limits import check_edit, check_said_backoff
 from wakeful.service.notes import notes_on
 from wakeful.service.resolving import all_fires, get_alarm
-from wakeful.service.session import Session
 from wakeful.store import EventQuery, FireQuery
 
 TRIES: Final = 10  # rounds of read, decide, write before an alarm counts as fought over

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from wakeful.alarm import Defaults, Users
 from wakeful.alarm.budget import Budget
@@ -12,15 +14,14 @@ from wakeful.clock import Clock
 from wakeful.ids import Ids
 from wakeful.runtime.metrics import Metrics
 from wakeful.schedule.holiday_calendars import Calendars, refresh_calendars
-from wakeful.service.inbox_signal import InboxSignal
+from wakeful.service.caller import Caller
 from wakeful.service.limits import ConnectionLimit, Limits
 from wakeful.service.owner_settings import OwnerSettingsCache
-from wakeful.service.target_testing import Tested, send_test, target_named, wake_for_test
-from wakeful.service.targets import TargetRegistry
+from wakeful.service.targets import TargetRegistry, Tested, send_test, target_named, wake_for_test
 from wakeful.service.tasks import Tasks
 from wakeful.settings import Settings
 from wakeful.store import Store
-from wakeful.store.zones import adopt_newer_rules
+from wakeful.store.maintenance import adopt_newer_rules
 from wakeful.targets import Target
 
 OFFSET_GOOD_FOR: Final = 30.0  # seconds
@@ -97,3 +98,65 @@ class Service:
         while gone := await self.store.maintenance.purge(before, owner=owner):
             count += gone
         return count
+
+
+# Who asks, and of what: the first parameter of every verb.
+
+
+class Session(Protocol):
+    """`service`: what the verbs read and write; inside a caller's own transaction it writes there.
+
+    `outside`: the same without that transaction, for what is looked up besides.
+    """
+
+    @property
+    def service(self) -> Service: ...
+
+    @property
+    def outside(self) -> Service: ...
+
+    @property
+    def caller(self) -> Caller: ...
+
+
+def in_transaction(session: Session) -> bool:
+    return session.outside is not session.service
+
+
+# Waits for new wakes in an inbox without polling the database all the time.
+
+FIRST_LOOK: Final = 0.02  # a ring comes a moment before the row is written
+LONGEST_PAUSE: Final = 1.0  # other processes cannot ring: their deliveries are seen when looked for
+
+
+class InboxSignal:
+    """Rung for one owner at a time. Lost rings cost at most a pause."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self.stopped = False
+
+    def ring(self, owner: str) -> None:
+        for event in self._waiting.get(owner, ()):
+            event.set()
+
+    def stop(self) -> None:
+        """Nobody waits any more: this process is about to end."""
+        self.stopped = True
+        for owner in list(self._waiting):
+            self.ring(owner)
+
+    async def heard(self, owner: str, within: float) -> bool:
+        """Wait for a ring; False when none came in time."""
+        event = asyncio.Event()
+        self._waiting[owner].add(event)
+        try:
+            async with asyncio.timeout(within):
+                await event.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting[owner].discard(event)
+            if not self._waiting[owner]:
+                del self._waiting[owner]
+        return True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from calendar import monthrange
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from typing import Final
@@ -18,10 +18,10 @@ from msgspec import Struct
 from wakeful.alarm import FIRE_STATUSES
 from wakeful.alarm.model import UNSUCCESSFUL
 from wakeful.errors import InvalidRequest
+from wakeful.moments import MS
 from wakeful.service import Service
 from wakeful.service.alarms import Alarms
-from wakeful.service.hours import Spread, TargetHours, by_target, last_hours, lateness
-from wakeful.store.maintenance import OwnerBacklog, OwnerUse, Step, StepCount
+from wakeful.store.maintenance import FireSummary, OwnerBacklog, OwnerUse, Step, StepCount
 
 COUNTED: Final = 200  # fires looked at in one step of a calendar
 AHEAD: Final = 1000  # coming fires that are looked at
@@ -229,3 +229,126 @@ def days(dates: Sequence[date], tz: ZoneInfo, found: Sequence[Cell]) -> list[Day
 def _instant(wall: datetime, tz: ZoneInfo) -> datetime:
     """Of two the first; of none, the moment at which the clocks jump over it."""
     return wall.replace(tzinfo=tz).astimezone(UTC)
+
+
+# What the fires of the last hours say: how late they began, how targets answered, what went wrong most often. Pure.
+
+HOURS: Final = 24
+ERRORS: Final = 5  # kinds of error that are told per target
+_ONE_HOUR: Final = timedelta(hours=1)
+_FAILED: Final = frozenset({"failed", "timed_out"})
+_WENT_OUT: Final = frozenset({"delivered", "completed", "waiting"})
+
+
+class Spread(Struct, frozen=True):
+    """Milliseconds: the middle one, the one that 95 of 100 do not exceed, and the longest."""
+
+    count: int = 0
+    median: int = 0
+    p95: int = 0
+    longest: int = 0
+
+
+class TargetHour(Struct, frozen=True):
+    """One hour of one target, going by the fires that were looked at."""
+
+    since: datetime
+    out: int = 0
+    failed: int = 0
+    latency: Spread = Spread()
+
+
+class RepeatedError(Struct, frozen=True):
+    said: str
+    count: int
+    last: datetime
+
+
+class TargetHours(Struct, frozen=True):
+    target: str
+    hours: list[TargetHour]
+    errors: list[RepeatedError]
+
+    @property
+    def out(self) -> int:
+        return sum(hour.out for hour in self.hours)
+
+    @property
+    def failed(self) -> int:
+        return sum(hour.failed for hour in self.hours)
+
+
+def last_hours(now: datetime, count: int = HOURS) -> list[Step]:
+    """The hours until now by the clock of UTC; the last one is not over yet."""
+    end = now.replace(minute=0, second=0, microsecond=0) + _ONE_HOUR
+    return [(end - number * _ONE_HOUR, end - (number - 1) * _ONE_HOUR) for number in range(count, 0, -1)]
+
+
+def lateness(
+    steps: Sequence[Step], fires: Sequence[FireSummary], at: Callable[[FireSummary], datetime]
+) -> list[Spread]:
+    """How long after they were due the fires of each step began. `at`: what puts a fire into its step."""
+    return [
+        spread([(fire.started_at - fire.scheduled_for) // MS for fire in one if fire.started_at is not None])
+        for one in _sorted_in(steps, fires, at)
+    ]
+
+
+def by_target(
+    steps: Sequence[Step], fires: Sequence[FireSummary], at: Callable[[FireSummary], datetime]
+) -> dict[str, TargetHours]:
+    own: dict[str, list[FireSummary]] = {}
+    for fire in fires:
+        own.setdefault(fire.target, []).append(fire)
+    return {
+        target: TargetHours(
+            target=target,
+            hours=[_hour(step, one) for step, one in zip(steps, _sorted_in(steps, found, at), strict=True)],
+            errors=errors(found),
+        )
+        for target, found in own.items()
+    }
+
+
+def errors(fires: Sequence[FireSummary]) -> list[RepeatedError]:
+    """What went wrong, the most frequent first, each with when it was last seen."""
+    seen: dict[str, list[datetime]] = {}
+    for fire in fires:
+        if fire.error and fire.status in (*_FAILED, "retrying"):
+            seen.setdefault(fire.error, []).append(fire.updated_at)
+    found = [RepeatedError(said, len(moments), max(moments)) for said, moments in seen.items()]
+    return sorted(found, key=lambda error: (-error.count, error.said))[:ERRORS]
+
+
+def spread(lengths: Sequence[int]) -> Spread:
+    if not lengths:
+        return Spread()
+    line = sorted(max(0, length) for length in lengths)
+    return Spread(len(line), line[(len(line) - 1) // 2], line[-(-len(line) * 95 // 100) - 1], line[-1])
+
+
+def _hour(step: Step, fires: Sequence[FireSummary]) -> TargetHour:
+    return TargetHour(
+        since=step[0],
+        out=sum(fire.status in _WENT_OUT for fire in fires),
+        failed=sum(fire.status in _FAILED for fire in fires),
+        latency=spread(
+            [
+                (fire.delivered_at - fire.started_at) // MS
+                for fire in fires
+                if fire.delivered_at is not None and fire.started_at is not None
+            ]
+        ),
+    )
+
+
+def _sorted_in(
+    steps: Sequence[Step], fires: Sequence[FireSummary], at: Callable[[FireSummary], datetime]
+) -> list[list[FireSummary]]:
+    found: list[list[FireSummary]] = [[] for _ in steps]
+    starts = [since for since, _ in steps]
+    for fire in fires:
+        place = bisect_right(starts, at(fire)) - 1
+        if place >= 0 and at(fire) < steps[place][1]:
+            found[place].append(fire)
+    return found

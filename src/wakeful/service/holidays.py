@@ -12,8 +12,8 @@ from wakeful.alarm.owner_settings import OwnerSettings, check_calendar
 from wakeful.alarm.request import EditRequest, wanted_change
 from wakeful.errors import InvalidRequest
 from wakeful.schedule.days_off import USUAL_DAYS, calendar_problem, days_text, with_working_days, without_days_off
+from wakeful.service.core import Session
 from wakeful.service.resolving import get_alarm
-from wakeful.service.session import Session
 from wakeful.settings import Settings
 
 FIELDS: Final = ("calendar", "on_holiday", "working_days")

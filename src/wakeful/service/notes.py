@@ -13,11 +13,11 @@ from functools import partial
 from typing import Final
 
 from wakeful.alarm import Alarm, coming, in_hand
-from wakeful.alarm.bounds import bounds_in_words
 from wakeful.alarm.budget import wake_notes
-from wakeful.alarm.holidays import holiday_at, holiday_problem, keeps_holidays
+from wakeful.alarm.create import bounds_in_words
 from wakeful.alarm.lineage import end_note
 from wakeful.alarm.owner_settings import OwnerSettings, effective, of_server
+from wakeful.alarm.plan import holiday_at, holiday_problem, keeps_holidays
 from wakeful.alarm.request import CreateRequest, EditRequest
 from wakeful.alarm.signals import signal_notes
 from wakeful.errors import InvalidSchedule, StoreUnavailable, TooMany

@@ -13,17 +13,25 @@ from msgspec.structs import replace
 from wakeful.alarm import Alarm, Fire, is_fire_id, parse_fire_id
 from wakeful.alarm.arguments import accepted
 from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
-from wakeful.alarm.relative_moments import moment_or_ago
+from wakeful.alarm.request import moment_or_ago
 from wakeful.errors import NotFound
 from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import Understood, given_zone, may_be_rule, parse
 from wakeful.service.answers import Details, Noted
-from wakeful.service.history import History, HistoryEntry, HistoryStatus, Pending
+from wakeful.service.core import Session
+from wakeful.service.history import (
+    History,
+    HistoryEntry,
+    HistoryStatus,
+    Pending,
+    copies_of,
+    fires_of,
+    with_manual,
+    without_copies,
+)
 from wakeful.service.holidays import calendar_meant
-from wakeful.service.manual_fires import copies_of, fires_of, with_manual, without_copies
 from wakeful.service.notes import due_notes, notes_on, with_assumed_zone
 from wakeful.service.resolving import get_alarm, get_fire, is_id
-from wakeful.service.session import Session
 from wakeful.service.why import LATELY, Why, explain, is_put_back
 from wakeful.store import AlarmQuery, EventQuery, FireQuery, Matches, Stats
 from wakeful.store.filters import ROWS_A_READ, ROWS_A_SEARCH

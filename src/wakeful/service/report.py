@@ -18,8 +18,8 @@ from wakeful.alarm.request import report as report_of
 from wakeful.errors import Conflict, NotFound
 from wakeful.service.answers import ChangedFire
 from wakeful.service.change import write_change
+from wakeful.service.core import Session
 from wakeful.service.resolving import fire_key, get_alarm, get_fire, is_id
-from wakeful.service.session import Session
 from wakeful.store import FireQuery, Store
 
 log = logging.getLogger("wakeful.client")

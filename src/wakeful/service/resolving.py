@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Fire, parse_fire_id
 from wakeful.errors import Conflict, NotFound
-from wakeful.service.session import Session
+from wakeful.service.core import Session
 from wakeful.store import FireQuery, Store
 
 SHORTEST: Final = 4  # signs of an id that are enough, where only one alarm has them

@@ -17,15 +17,15 @@ from msgspec import Struct
 
 from wakeful.alarm import Alarm, Change, Fire
 from wakeful.alarm.create import check_payload, check_text
-from wakeful.alarm.json_text import json_of, raw_text
+from wakeful.alarm.request import json_of, raw_text
 from wakeful.alarm.signalling import Effect, effect_of, signalled
 from wakeful.alarm.signals import SIGNAL_PAYLOAD_LIMIT, Signal, check_signal_name
 from wakeful.errors import NotFound
 from wakeful.schedule import zone
 from wakeful.schedule.interval import span_words
 from wakeful.service.change import PATIENCE, write_change
+from wakeful.service.core import Session
 from wakeful.service.resolving import PAGE
-from wakeful.service.session import Session
 from wakeful.store import FireQuery
 
 NOTED: Final = 10  # alarms that a signal did not change and that are named

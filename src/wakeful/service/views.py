@@ -28,7 +28,7 @@ from wakeful.errors import (
 )
 
 if TYPE_CHECKING:
-    from wakeful.service.taken_wake import TakenWake
+    from wakeful.service.inbox import TakenWake
 
 # code → (HTTP status, exit status of the command line)
 DOORS: Final[dict[str, tuple[int, int]]] = {

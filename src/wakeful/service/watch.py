@@ -11,19 +11,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm import Alarm, Fire
-from wakeful.alarm.budget import Allowance, Charge
-from wakeful.alarm.budget_use import BudgetUse, uses
+from wakeful.alarm.budget import Allowance, BudgetUse, Charge, uses
 from wakeful.alarm.model import PENDING
 from wakeful.errors import InvalidRequest
+from wakeful.service.core import Session
 from wakeful.service.history import History
 from wakeful.service.resolving import get_alarm
-from wakeful.service.session import Session
 from wakeful.service.why import kind_of
 from wakeful.store import AlarmQuery, FireQuery, TargetState, Worker
 from wakeful.store.filters import ROWS_A_READ
 
 if TYPE_CHECKING:
-    from wakeful.service.subscription import LiveEvent
+    from wakeful.service.live import LiveEvent
 
 
 LOOKED_AT: Final = 1000  # active alarms and fires that an overview counts; it says when there are more

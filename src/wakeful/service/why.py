@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from wakeful.alarm import HELD_BACK, INBOX, Alarm, Event, Fire, coming, first_due
 from wakeful.alarm.budget import DEFERRED
-from wakeful.alarm.holidays import holiday_at
 from wakeful.alarm.lineage import is_ending
 from wakeful.alarm.model import SUSPECT
+from wakeful.alarm.plan import holiday_at
 from wakeful.alarm.settle import is_silent
 from wakeful.alarm.signals import by_signal
 from wakeful.schedule.interval import span_words

@@ -26,7 +26,6 @@ from wakeful.store.maintenance import Inspection as Inspection
 from wakeful.store.maintenance import MaintenanceStore as MaintenanceStore
 from wakeful.store.maintenance import TargetState as TargetState
 from wakeful.store.maintenance import Worker as Worker
-from wakeful.store.pages import Matches as Matches
 from wakeful.store.records import COUNTED as COUNTED
 from wakeful.store.records import NO_TURNS as NO_TURNS
 from wakeful.store.records import NOT_EARLY as NOT_EARLY
@@ -35,6 +34,7 @@ from wakeful.store.records import Claim as Claim
 from wakeful.store.records import Claimed as Claimed
 from wakeful.store.records import DescribedFire as DescribedFire
 from wakeful.store.records import Followed as Followed
+from wakeful.store.records import Matches as Matches
 from wakeful.store.records import MovedFire as MovedFire
 from wakeful.store.records import NewAlarm as NewAlarm
 from wakeful.store.records import Settled as Settled

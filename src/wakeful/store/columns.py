@@ -33,7 +33,7 @@ from wakeful.store.maintenance import TargetState, Worker
 
 
 class FirstTry(Struct, frozen=True):
-    """What is written of a first attempt that arrived (alarm/first_try.py): all that does not follow from its alarm.
+    """What is written of a first attempt that arrived (alarm/settle.py): all that does not follow from its alarm.
 
     The moments after `status` are of a series: a one-shot stays at its own. `ms`: from the start to the end, which is
     before it where a clock was set back.

@@ -16,8 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm.json_text import json_of
-from wakeful.alarm.request import CreateRequest
+from wakeful.alarm.request import CreateRequest, json_of
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.schedule import zone
 from wakeful.schedule.expression import schedule

@@ -15,10 +15,10 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "wakeful.alarm.edit", "after = replace(policy, **said)", "after = replace(Policy(), **said)"
     ),
     "an attempt nobody came back from is not the first": Source(
-        "wakeful.alarm.first_try", "if alarm.unsettled > 1 or alarm.failure_count", "if alarm.failure_count"
+        "wakeful.alarm.settle", "if alarm.unsettled > 1 or alarm.failure_count", "if alarm.failure_count"
     ),
     "a run that was passed over is not on record": Source(
-        "wakeful.alarm.first_try", " or (upcoming is not None and upcoming <= ended):", ":"
+        "wakeful.alarm.settle", " or (upcoming is not None and upcoming <= ended):", ":"
     ),
     "cancel that does not raise the claim": Source(
         "wakeful.alarm.edit",
@@ -146,7 +146,7 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "wakeful.alarm.settle", "events=(*change.events, *unknown)", "events=change.events"
     ),
     "a calendar that cannot be read silences": Source(
-        "wakeful.alarm.holidays",
+        "wakeful.alarm.plan",
         'if days is None or days.problem:\n        return ""',
         'if days is None:\n        return ""',
     ),
@@ -197,21 +197,21 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "wakeful.alarm.budget", 'change = skip(alarm, "budget", now=now)', 'change = skip(alarm, "missed", now=now)'
     ),
     "whatever ends with an hour waits for a budget": Source(
-        "wakeful.alarm.budget_use",
+        "wakeful.alarm.budget",
         "if count.ends_at == alarm.next_fire_at and allowance.is_used_up(count):",
         "if count.ends_at == alarm.next_fire_at:",
     ),
     "what would be too late waits": Source("wakeful.alarm.budget", " or is_too_late(alarm, refusal.until)", ""),
     "anyone makes the token of a wake": Source(
-        "wakeful.alarm.wake_token",
+        "wakeful.alarm.wake",
         "return hmac.compare_digest(token.encode(), wake_token(secret, fire_id).encode())",
         "return True",
     ),
     "the token of a wake is good for ever": Source(
-        "wakeful.alarm.wake_token", "if now < _handed_out_at(fire) + lasts else", "if True else"
+        "wakeful.alarm.wake", "if now < _handed_out_at(fire) + lasts else", "if True else"
     ),
     "the token of a wake outlives its alarm": Source(
-        "wakeful.alarm.wake_token", 'if alarm.status == "cancelled":', "if False:"
+        "wakeful.alarm.wake", 'if alarm.status == "cancelled":', "if False:"
     ),
     "a series that a wake sets ends when it likes": Source(
         "wakeful.alarm.lineage",
@@ -247,7 +247,7 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
         "        return self.now",
     ),
     "setting an alarm aside replaces what a report has said": Source(
-        "wakeful.alarm.quarantine", "fires=() if is_reported else (kept,)", "fires=(kept,)"
+        "wakeful.alarm.passing", "fires=() if is_reported else (kept,)", "fires=(kept,)"
     ),
     "a window over midnight ends in the afternoon": Source(
         "wakeful.schedule.recurring_parts",

@@ -86,12 +86,12 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "wakeful.dispatcher", "        if not await self._zones.step():\n            return 0.0\n", ""
     ),
     "an older process plans by its own rules": Source(
-        "wakeful.dispatcher.zone_planning",
+        "wakeful.dispatcher.upkeep",
         "if current.version != (rules_in_force()[0] or self._machine):",
         "if False:",
     ),
     "nobody waits until all have heard of the new rules": Source(
-        "wakeful.dispatcher.zone_planning",
+        "wakeful.dispatcher.upkeep",
         "round.begun >= round.edition.since + self._spreads_within",
         "True",
     ),
@@ -188,10 +188,10 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "wakeful.schedule.expression", ' or text.count("FREQ=") > 1', ""
     ),
     "fires of a rule without a report are counted in the event loop": Source(
-        "wakeful.dispatcher.upkeep", "await in_thread(decided) if is_costly else decided()", "decided()"
+        "wakeful.dispatcher.upkeep", "await _computed(decided, (alarm for alarm, _ in overdue))", "decided()"
     ),
     "fires of a rule in another zone are counted in the event loop": Source(
-        "wakeful.dispatcher.zone_planning", "await in_thread(decided) if is_costly else decided()", "decided()"
+        "wakeful.dispatcher.upkeep", "await _computed(decided, found)", "decided()"
     ),
     "the next suspect waits for a tick": Source(
         "wakeful.dispatcher.delivery",

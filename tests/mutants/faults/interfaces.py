@@ -17,7 +17,7 @@ IN_INTERFACES: Final[dict[str, Fault]] = {
         "wakeful.dashboard.page", '"same-origin") not in ("same-origin", "none"):', '"same-origin") == "nowhere":'
     ),
     "a page of another site follows what happens": Source(
-        "wakeful.dashboard.events", "    refuse_other_sites(visit.request, ", "    str("
+        "wakeful.dashboard.page", "    refuse_other_sites(visit.request, ", "    str("
     ),
     "a page of another origin": Source(
         "wakeful.http.security.guard", "if origin is not None and _netloc(", "if False and _netloc("
@@ -139,8 +139,10 @@ IN_INTERFACES: Final[dict[str, Fault]] = {
     "a search that found nothing is made again": Source(
         "wakeful.schedule.wall_schedule", "if self._ended[0] <= start < self._ended[1]:", "if False:"
     ),
-    "a script changes many without a yes": Source("wakeful.cli.bulk", "    if yes:", "    if True:"),
-    "a dry run of named alarms changes them": Source("wakeful.cli.bulk", 'if ids and not given["dry_run"]:', "if ids:"),
+    "a script changes many without a yes": Source("wakeful.cli.change", "    if yes:", "    if True:"),
+    "a dry run of named alarms changes them": Source(
+        "wakeful.cli.change", 'if ids and not given["dry_run"]:', "if ids:"
+    ),
     "a page asks for no new time": Source("wakeful.dashboard.alarm", "former.next_fire_at <= now and", "False and"),
     "cancel --all asks nobody": Source("wakeful.cli.change", "if found is None:", "if found == 0:"),
     "an agent is given one of two meanings": Source(

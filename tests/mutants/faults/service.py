@@ -34,7 +34,7 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "place(rows[acted.done - 1]) if acted.done",
     ),
     "many are set over a key that is taken": Source(
-        "wakeful.service.building", "return bool(one.alarm.idempotency_key) and (", "return False and ("
+        "wakeful.service.create", "return bool(one.alarm.idempotency_key) and (", "return False and ("
     ),
     "owners hear what a target said to others": Source(
         "wakeful.service.why", "if state is not None and not operator:", "if False:"
@@ -70,7 +70,7 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "wakeful.service.history", '"budget" if alarm.id in deferred else alarm.paused_reason', "alarm.paused_reason"
     ),
     "what waits for its budget counts as missed": Source(
-        "wakeful.service.taken_wake", 'if fire.status == "skipped" and fire.reason', "if fire.reason"
+        "wakeful.service.inbox", 'if fire.status == "skipped" and fire.reason', "if fire.reason"
     ),
     "a key whose alarm has ended is a silent success": Source(
         "wakeful.service.notes", "return _ended(alarm, asked)", "return []"
@@ -85,14 +85,16 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "wakeful.process.forecast", "            moment = back\n", "            break\n"
     ),
     "an audit believes reports that are gone": Source(
-        "wakeful.service.audit", "fire.status not in _REPORTED:", "fire.status == 'skipped':"
+        "wakeful.service.diagnosis", "fire.status not in _REPORTED:", "fire.status == 'skipped':"
     ),
-    "an audit misses an instant": Source("wakeful.service.audit", "        yield instant\n", "        pass\n"),
+    "an audit misses an instant": Source("wakeful.service.diagnosis", "        yield instant\n", "        pass\n"),
     "an audit goes by an older schedule": Source(
-        "wakeful.service.audit", "window.since, window.changed_at or window.since, alarm.created_at", "alarm.created_at"
+        "wakeful.service.diagnosis",
+        "window.since, window.changed_at or window.since, alarm.created_at",
+        "alarm.created_at",
     ),
     "the token of a wake names any parent": Source(
-        "wakeful.service.building", "parent_fire=caller.wake.fire_id)", "parent_fire=asked.parent_fire)"
+        "wakeful.service.create", "parent_fire=caller.wake.fire_id)", "parent_fire=asked.parent_fire)"
     ),
     "the token of a wake finds every alarm": Source(
         "wakeful.service.caller",
@@ -125,21 +127,21 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "wakeful.service.create", "    check_holder(session.caller, known, on_conflict)\n", ""
     ),
     "many take any key with the token of a wake": Source(
-        "wakeful.service.building", "        check_holder(caller, known, on_conflict)\n", ""
+        "wakeful.service.create", "        check_holder(caller, known, on_conflict)\n", ""
     ),
     "the token of a wake replaces its owner's alarm": Source(
         "wakeful.service.caller", "(self.wake is None or bool(alarm.parent_fire))", "True"
     ),
     "the token of a wake outlives its chain": Source(
-        "wakeful.service.wake_tokens", 'if root is not None and root.status == "cancelled":', "if False:"
+        "wakeful.service.tokens", 'if root is not None and root.status == "cancelled":', "if False:"
     ),
     "the token of a wake outlives its key": Source(
-        "wakeful.service.wake_tokens",
+        "wakeful.service.tokens",
         "if retired_at is not None and not reports_under(",
         "if False and not reports_under(",
     ),
     "a series that a wake sets never ends": Source(
-        "wakeful.service.building",
+        "wakeful.service.create",
         "        if self._caller.wake is not None:\n            alarm = with_end",
         "        if False:\n            alarm = with_end",
     ),
@@ -148,16 +150,16 @@ IN_VERBS: Final[dict[str, Fault]] = {
     ),
     "a manual fire is not among its alarm's": Source("wakeful.service.read", "if id else page", "if False else page"),
     "a page of fires repeats manual ones": Source(
-        "wakeful.service.manual_fires", "if page.further is not None:", "if False:"
+        "wakeful.service.history", "if page.further is not None:", "if False:"
     ),
     "nobody is told that a fire was manual": Source(
         "wakeful.service.history", "manual=bool(found.manual_of),", "manual=False,"
     ),
     "a cancelled chain goes on": Source(
-        "wakeful.service.wake_tokens", "begun_at(alarm, fire) <= cancelled[0][1].at", "False"
+        "wakeful.service.tokens", "begun_at(alarm, fire) <= cancelled[0][1].at", "False"
     ),
     "a chain is cancelled for all time": Source(
-        "wakeful.service.wake_tokens", "begun_at(alarm, fire) <= cancelled[0][1].at", "True"
+        "wakeful.service.tokens", "begun_at(alarm, fire) <= cancelled[0][1].at", "True"
     ),
     "an alarm is set behind a cancelled chain": Source(
         "wakeful.service.create",
@@ -174,18 +176,18 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "wakeful.service.create", "    if created.deduped and created.alarm.finished and", "    if False and"
     ),
     "the rate is counted after the work": Source(
-        "wakeful.service.building",
+        "wakeful.service.create",
         "        await self._reserve(asked)\n        try:\n            for one",
         "        try:\n            for one",
     ),
     "each of a batch is worked out before it is counted": Source(
-        "wakeful.service.building",
+        "wakeful.service.create",
         "        await self._reserve([asked])\n        try:\n            return await self._draw(asked, id)\n",
         "        try:\n            drawn = await self._draw(asked, id)\n            await self._reserve([asked])\n"
         "            return drawn\n",
     ),
     "a target is looked up after the time is read": Source(
-        "wakeful.service.building",
+        "wakeful.service.create",
         '        await self._admit_place(wanted.fields["target"], wanted.fields.get("conversation_id", ""))\n',
         "        create(wanted, self._origin, id='x', now=now)\n"
         '        await self._admit_place(wanted.fields["target"], wanted.fields.get("conversation_id", ""))\n',

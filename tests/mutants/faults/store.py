@@ -193,10 +193,10 @@ IN_STORES: Final[dict[str, Fault]] = {
         "wakeful.store.postgres", "        if alarms and not self.maintenance.has_edition:", "        if False:"
     ),
     "a second first edition counts as planned": Source(
-        "wakeful.store.zones", "    if len(kept) != 1 or kept[0]", "    if kept[0]"
+        "wakeful.store.maintenance", "    if len(kept) != 1 or kept[0]", "    if kept[0]"
     ),
     "closing refuses alarms that wait for the first edition": Source(
-        "wakeful.store.zones", "        await asyncio.wait([keeping])\n", "        pass\n"
+        "wakeful.store.maintenance", "        await asyncio.wait([keeping])\n", "        pass\n"
     ),
     "what is restored keeps no edition": Source(
         "wakeful.store.copying.backup", "    await keep_first_edition(target.store.maintenance)\n", ""

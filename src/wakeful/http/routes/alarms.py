@@ -20,7 +20,7 @@ from wakeful.http.endpoint import Context, further, tagged
 from wakeful.http.operations import CURSOR, PAGE, Header, Operation, OperationRequest
 from wakeful.http.security.guard import answer, body, header, problem
 from wakeful.service import Alarms, Created, Why
-from wakeful.service.building import numbered
+from wakeful.service.create import numbered
 from wakeful.service.views import AlarmView
 from wakeful.store.filters import AlarmFilter
 

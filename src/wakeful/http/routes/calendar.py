@@ -13,8 +13,7 @@ from wakeful.http import operations
 from wakeful.http.endpoint import Context
 from wakeful.http.operations import Header, Operation, OperationRequest, TextParameter
 from wakeful.http.security.guard import Answer, answer, body, header
-from wakeful.service.calendar_feed import calendar_feed
-from wakeful.service.calendar_link import FEED, FEED_TOKEN, CalendarLinks
+from wakeful.service.calendar_feed import FEED, FEED_TOKEN, CalendarLinks, calendar_feed
 
 CALENDAR_FILE: Final = "text/calendar; charset=utf-8"
 # Kept by the program that subscribes and by nobody on the way; asked again as often as it likes, for its ETag.

@@ -17,8 +17,8 @@ from wakeful.http.security.guard import answer, body
 from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import Understood, zone
 from wakeful.service.history import STATUSES
+from wakeful.service.inbox import missed
 from wakeful.service.live import WHATS
-from wakeful.service.taken_wake import missed
 from wakeful.service.views import AlarmView
 from wakeful.service.watch import MOST_EVENTS
 from wakeful.store import Matches

@@ -21,20 +21,19 @@ from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wakeful.alarm.create import TEXT_LIMIT, check_text
-from wakeful.alarm.wake_token import WAKE_PREFIX
+from wakeful.alarm.wake import WAKE_PREFIX
 from wakeful.clock import Clock
 from wakeful.errors import Forbidden, StoreUnavailable, Unauthorized, WakefulError
 from wakeful.http.security.connection import BELONGS
 from wakeful.http.security.guard import OUTGOING, refuse_pages, refused
 from wakeful.http.security.limits import CpuShares, Outgoing, Rate
 from wakeful.runtime.cpu_time import Account, charged
-from wakeful.service.calendar_link import FEED, FEED_TOKEN
+from wakeful.service.calendar_feed import FEED, FEED_TOKEN
 from wakeful.service.caller import Caller, WakeOrigin
-from wakeful.service.tokens import CALENDAR, recorded_name, secret_hash
+from wakeful.service.tokens import CALENDAR, recorded_name, secret_hash, wake_behind
 from wakeful.service.tokens import PREFIX as PREFIX
 from wakeful.service.tokens import SCOPES as SCOPES
 from wakeful.service.tokens import mint as mint
-from wakeful.service.wake_tokens import wake_behind
 from wakeful.settings import Settings
 from wakeful.store import Store, Token
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from wakeful.clock import Clock
 from wakeful.errors import TooMany
-from wakeful.store.pages import ReadTurns
+from wakeful.store.records import ReadTurns
 
 MINUTE: Final = timedelta(minutes=1)
 HOUR: Final = timedelta(hours=1)

@@ -38,11 +38,11 @@ from wakeful.store.copying import (
     verified,
 )
 from wakeful.store.copying.sqlite import SqliteTables
+from wakeful.store.maintenance import keep_first_edition
 from wakeful.store.queries import Naming, Transfer, migrations, refused
 from wakeful.store.sqlite import SqliteStore
 from wakeful.store.sqlite.file import begin_anew, describe, make, open_reader
 from wakeful.store.sqlite.schema import bring_up_to_date, is_closed, prefixes
-from wakeful.store.zones import keep_first_edition
 
 PAGES: Final = 512  # at a time: two megabytes
 _PLAIN: Final = Naming()

@@ -23,8 +23,8 @@ from wakeful.store.copying import (
     total,
     verified,
 )
+from wakeful.store.maintenance import keep_first_edition
 from wakeful.store.queries import Naming, Transfer, migrations, refused
-from wakeful.store.zones import keep_first_edition
 
 
 class Moved(Struct, frozen=True, kw_only=True):

@@ -40,11 +40,10 @@ from wakeful.store import (
     Turn,
     Usage,
 )
-from wakeful.store.filters import EventQuery
-from wakeful.store.memory.access import MemoryAccess
+from wakeful.store.filters import Cursor, EventQuery
 from wakeful.store.memory.claiming import Claiming
 from wakeful.store.memory.database import FireKey, MemoryDatabase, kept_alarm, storable
-from wakeful.store.memory.maintenance import MemoryMaintenance
+from wakeful.store.memory.maintenance import MemoryAccess, MemoryMaintenance
 from wakeful.store.memory.searching import (
     alarm_filter,
     alarm_row,
@@ -57,8 +56,7 @@ from wakeful.store.memory.searching import (
     fires_listed,
 )
 from wakeful.store.memory.settling import APPLIED, memory_tasks, settled
-from wakeful.store.pages import Cursor, Matches, Page, filled
-from wakeful.store.records import CLOCK_AHEAD, COUNTED, stats_of
+from wakeful.store.records import CLOCK_AHEAD, COUNTED, Matches, Page, filled, stats_of
 from wakeful.store.rows import first_id, length_ms
 
 __all__ = ["ENGINE", "MemoryDatabase", "MemoryStore"]

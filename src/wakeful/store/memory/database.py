@@ -33,8 +33,8 @@ from wakeful.store.access import AuthState, ReportKeys
 from wakeful.store.batching import StoreRefused
 from wakeful.store.columns import Kind, columns
 from wakeful.store.maintenance import Edition
-from wakeful.store.pages import too_slow
 from wakeful.store.queries import Naming, migrations
+from wakeful.store.records import too_slow
 from wakeful.store.rows import policy_text
 from wakeful.store.sqlite import writes
 from wakeful.store.sqlite.file import describe

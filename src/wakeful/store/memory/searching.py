@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 from wakeful.alarm import Alarm, Fire
 from wakeful.moments import whole_ms
 from wakeful.store import AlarmQuery, DescribedFire, FireQuery
-from wakeful.store.filters import EXACT, indexed_statuses, is_bounded, is_by_id
+from wakeful.store.filters import EXACT, Cursor, indexed_statuses, is_bounded, is_by_id
 from wakeful.store.memory.database import MemoryDatabase, fire_texts, text_names
-from wakeful.store.pages import Cursor, Matches, Page
+from wakeful.store.records import Matches, Page
 
 T = TypeVar("T")
 _SEARCHED: Final = ("label", "wake_message", "idempotency_key")

@@ -14,8 +14,8 @@ from wakeful.clock import Clock
 from wakeful.moments import stamp
 from wakeful.store import Settled
 from wakeful.store.columns import DISPATCH, FIXED
-from wakeful.store.memory.access import add_costs
 from wakeful.store.memory.database import MemoryDatabase, kept, kept_alarm, kept_fire
+from wakeful.store.memory.maintenance import add_costs
 from wakeful.store.queries import Naming
 from wakeful.store.records import written_events
 from wakeful.store.sqlite.sql_tasks import SqliteTasks

@@ -35,10 +35,9 @@ from wakeful.store import (
     Usage,
 )
 from wakeful.store.batching import BATCH, WHOLE, Elbowroom, GroupCommit, StoreRefused
-from wakeful.store.filters import EXACT, EventQuery, bounds, counted, indexed_statuses, is_bounded
-from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
+from wakeful.store.filters import EXACT, Cursor, EventQuery, bounds, counted, indexed_statuses, is_bounded
+from wakeful.store.maintenance import first_edition_kept, keep_first_edition
 from wakeful.store.postgres.access import PostgresAccess
-from wakeful.store.postgres.claims import Claims
 from wakeful.store.postgres.database import Database
 from wakeful.store.postgres.hints import Hints
 from wakeful.store.postgres.maintenance import PostgresMaintenance
@@ -55,11 +54,20 @@ from wakeful.store.postgres.rows import (
     uuid_of,
 )
 from wakeful.store.postgres.sql_tasks import PostgresTasks
-from wakeful.store.postgres.writes import Writes
+from wakeful.store.postgres.writes import Claims, Writes
 from wakeful.store.queries import Naming, queries
-from wakeful.store.records import CLOCK_AHEAD, COUNTED, stats_of
+from wakeful.store.records import (
+    CLOCK_AHEAD,
+    COUNTED,
+    READ_WITHIN,
+    READS_PER_OWNER,
+    Matches,
+    Page,
+    ReadTurns,
+    filled,
+    stats_of,
+)
 from wakeful.store.rows import policy_text, storable
-from wakeful.store.zones import first_edition_kept, keep_first_edition
 
 if TYPE_CHECKING:
     from wakeful.store.postgres.database import Connection

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from wakeful.clock import SystemClock, stopwatch
 from wakeful.errors import InvalidConfig, OneProcess, StoreBusy, StoreUnavailable
 from wakeful.store.batching import StoreRefused
-from wakeful.store.pages import Page, too_slow
+from wakeful.store.records import Page, too_slow
 
 try:
     import asyncpg

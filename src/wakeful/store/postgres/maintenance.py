@@ -25,12 +25,11 @@ from wakeful.store.maintenance import (
     TargetState,
     Worker,
 )
-from wakeful.store.pages import ReadTurns
 from wakeful.store.postgres.database import LONG_LOCK_WAIT, Database
 from wakeful.store.postgres.migrate import Migrator
 from wakeful.store.postgres.rows import event_columns, target_state_of, worker_of, worker_values
 from wakeful.store.queries import Naming, migrations
-from wakeful.store.records import CLOCK_AHEAD
+from wakeful.store.records import CLOCK_AHEAD, ReadTurns
 
 if TYPE_CHECKING:
     from wakeful.store.postgres.database import Connection

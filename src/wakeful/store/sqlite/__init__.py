@@ -39,10 +39,20 @@ from wakeful.store import (
     Turn,
     Usage,
 )
-from wakeful.store.filters import EventQuery, bounds, counted, is_bounded
-from wakeful.store.pages import READ_WITHIN, READS_PER_OWNER, Cursor, Matches, Page, ReadTurns, filled
+from wakeful.store.filters import Cursor, EventQuery, bounds, counted, is_bounded
+from wakeful.store.maintenance import first_edition_kept, keep_first_edition
 from wakeful.store.queries import Naming, migrations, queries
-from wakeful.store.records import CLOCK_AHEAD, COUNTED, stats_of
+from wakeful.store.records import (
+    CLOCK_AHEAD,
+    COUNTED,
+    READ_WITHIN,
+    READS_PER_OWNER,
+    Matches,
+    Page,
+    ReadTurns,
+    filled,
+    stats_of,
+)
 from wakeful.store.rows import (
     ID,
     WORDS,
@@ -69,7 +79,6 @@ from wakeful.store.sqlite.readers import Readers, narrowed, rows_of, search_end,
 from wakeful.store.sqlite.schema import bring_up_to_date
 from wakeful.store.sqlite.sql_tasks import AlarmsInFile, SqliteTasks
 from wakeful.store.sqlite.writer import Work, Writer
-from wakeful.store.zones import first_edition_kept, keep_first_edition
 
 if TYPE_CHECKING:
     from wakeful.store.sqlite.writer import Joint, Work

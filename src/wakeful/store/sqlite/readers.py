@@ -21,8 +21,8 @@ from wakeful.errors import OneProcess, StoreUnavailable
 from wakeful.moments import from_unix_ms, unix_ms
 from wakeful.runtime.cpu_time import charging
 from wakeful.store import AlarmQuery, FireQuery
-from wakeful.store.filters import CANCELLED, PAUSED, indexed_statuses, is_by_id
-from wakeful.store.pages import Cursor, too_slow
+from wakeful.store.filters import CANCELLED, PAUSED, Cursor, indexed_statuses, is_by_id
+from wakeful.store.records import too_slow
 from wakeful.store.rows import Row
 from wakeful.store.sqlite.file import Original, describe, open_reader
 

@@ -23,7 +23,7 @@ from wakeful.store import (
     Store,
     Usage,
 )
-from wakeful.store.pages import SEARCHED
+from wakeful.store.records import SEARCHED
 from wakeful.testing.conformance.making import (
     MS,
     SECOND,

@@ -23,9 +23,9 @@ from wakeful.service import Alarms, Caller, Service
 from wakeful.settings import Settings
 from wakeful.settings.tables import BudgetSettings
 from wakeful.store import Store, Worker
+from wakeful.store.maintenance import adopt_newer_rules
 from wakeful.store.memory import MemoryStore
 from wakeful.store.memory.database import MemoryDatabase
-from wakeful.store.zones import adopt_newer_rules
 from wakeful.targets import Target
 from wakeful.targets.handler import Handler, HandlerFunction
 from wakeful.targets.inbox import Inbox

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from wakeful.alarm import Change as AlarmChange
 from wakeful.alarm import Wake
 from wakeful.errors import StoreUnavailable
-from wakeful.service.audit import audited
+from wakeful.service.diagnosis import audited
 from wakeful.store.memory import MemoryStore
 from wakeful.store.memory.database import MemoryDatabase
 from wakeful.testing.simulation.change_rules import LEASE, TICK
