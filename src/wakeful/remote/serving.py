@@ -55,7 +55,7 @@ class InboxWorker:
         self._verbs = verbs
         self._clock = clock
         self._served: dict[str, ServedInbox] = {}
-        self._under_way: dict[str, set[asyncio.Task[None]]] = {}
+        self._under_way: dict[str, set[asyncio.Task[Outcome]]] = {}
         self._group: asyncio.TaskGroup | None = None  # while it runs
 
     def add(self, name: str, handler: Handler, concurrency: int) -> None:
@@ -95,7 +95,7 @@ class InboxWorker:
         for served in self._served.values():
             while taken := await self._verbs.inbox(target=served.name, limit=min(served.concurrency, MOST)):
                 count += len(taken)
-                await asyncio.gather(*(self._work(served, one) for one in taken))
+                await asyncio.gather(*(self.work(one, served.handler.deliver) for one in taken))
         return count
 
     async def _come_down(self) -> None:
@@ -123,16 +123,18 @@ class InboxWorker:
                 continue
             failures = 0
             for one in taken:
-                task = asyncio.create_task(self._work(served, one), name=f"wakeful {one.fire.id}")
+                task = asyncio.create_task(self.work(one, served.handler.deliver), name=f"wakeful {one.fire.id}")
                 under_way.add(task)
                 task.add_done_callback(under_way.discard)
 
-    async def _work(self, served: ServedInbox, taken: TakenWake) -> None:
+    async def work(self, taken: TakenWake, deliver: Callable[[Wake], Awaitable[Outcome]]) -> Outcome:
+        """Work on one wake, keep its lease meanwhile, and report how it went."""
         renewing = asyncio.create_task(self._renew(taken.fire))
         try:
-            outcome = await served.handler.deliver(_wake(taken))
+            outcome = await deliver(_wake(taken))
             if (say := self._report(taken.fire.id, outcome)) is not None:
                 await self._said(taken.fire, say)
+            return outcome
         finally:
             renewing.cancel()
 
@@ -180,11 +182,14 @@ class InboxWorker:
 
 def _wake(taken: TakenWake) -> Wake:
     url = taken.report_url if isinstance(taken, FetchedWake) else ""
-    alarm = replace(taken.alarm, occurrence_at=taken.fire.scheduled_for)  # its series may have moved on
+    # A series has moved on since its wake was put into the inbox.
+    alarm = replace(taken.alarm, occurrence_at=taken.fire.scheduled_for, fire_count=taken.number - 1)
     wake = Wake(alarm, attempt=taken.attempt, late_ms=taken.late_ms, missed=taken.missed, report_url=url)
     wake.prompt = taken.prompt  # it also knows what became of the fire before
-    wake.token = taken.token  # instead of what is made with a key that only the service knows
-    if isinstance(taken, FetchedWake):  # and what is read off a policy that only the server knows
+    wake.next_fire_at = taken.next_fire_at
+    wake.token, wake.report_token = taken.token, ""  # who took it reports on it
+    if isinstance(taken, FetchedWake):
+        # Instead of what is made with the server's key, and read off a policy that only the server knows.
         wake.report_token = taken.report_token
         wake.ends_at, wake.renewable = taken.ends_at, taken.renewable
     return wake

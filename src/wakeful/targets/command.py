@@ -83,7 +83,7 @@ class Command:
     async def deliver(self, wake: Wake) -> Outcome:
         asked = self._reports or wake.alarm.policy.report_within is not None
         env = passed_on(self._env) | variables(wake, reports=asked)
-        run = program(self._argv, env, cwd=self._cwd, timeout=self._timeout)
+        run = program_of(self._argv, env, cwd=self._cwd, timeout=self._timeout)
         try:
             ended = await self._children.run(run, input_of(wake, self._stdin))
         except OSError as error:
@@ -130,7 +130,7 @@ class Children:
         self._threads.close()
 
 
-def program(argv: Sequence[str], env: Mapping[str, bytes], *, cwd: str | None, timeout: float) -> Program:
+def program_of(argv: Sequence[str], env: Mapping[str, bytes], *, cwd: str | None, timeout: float) -> Program:
     return Program(
         argv=tuple(argv), env=env, cwd=cwd, timeout=timeout, out_limit=RESULT_LIMIT - 1, err_limit=_STDERR_LIMIT
     )
