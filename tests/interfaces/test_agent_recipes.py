@@ -87,7 +87,7 @@ def test_the_line_for_a_shell_wakes_the_agent_too(tmp_path: Path, agents: dict[s
     [line] = re.findall(r"^wakeful (wait --exec .*)$", PAGE.read_text(), re.MULTILINE)
     ours = agents | {"WAKEFUL_DB": str(tmp_path / "w.db")}
     piped("at", "1s", "List my mail", cwd=tmp_path, env=ours)
-    worker = subprocess.Popen([*WAKEFUL, "worker"], cwd=tmp_path, env=environ(**ours), stderr=subprocess.DEVNULL)
+    worker = subprocess.Popen([*PROGRAM, "worker"], cwd=tmp_path, env=environ(**ours), stderr=subprocess.DEVNULL)
     try:
         command = line.replace("--exec", "--exec --count 1").split()
         assert piped(*command, cwd=tmp_path, env=ours)[0].endswith("\tcompleted\tclaude read: List my mail\n")

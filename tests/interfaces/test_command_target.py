@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -150,3 +151,14 @@ def test_a_program_may_call_wakeful_itself(tmp_path: Path) -> None:
     configure(tmp_path, "/bin/sh", "-c", call)
     tried = json.loads(piped("target", "test", "job", "--json", cwd=tmp_path)[0])
     assert json.loads(tried["result"])["wake_message"] == "from a wake"
+
+
+def test_an_exit_status_counts_also_where_wakeful_was_started_with_sigchld_ignored(tmp_path: Path) -> None:
+    """It is inherited, and each program would seem to have exited with 0."""
+    configure(tmp_path, "/bin/sh", "-c", "exit 3")
+    ignoring = (
+        "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", ignoring, *PROGRAM, "target", "test", "job", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, env=environ(), capture_output=True, timeout=PATIENCE, check=False)
+    assert json.loads(done.stdout)["error"] == "exit status 3"

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.interfaces.pty_world import WAKEFUL, environ, piped
+from tests.commands import PROGRAM
+from tests.interfaces.pty_world import environ, piped
 from tests.interfaces.test_command_target import until
 from tests.targets.test_command import PID, is_running, number_in, python
 
@@ -23,7 +24,7 @@ PROMPT = ("/bin/sh", "-c", 'read -r first; echo "read: $first"')
 def deliver(tmp_path: Path) -> Iterator[Path]:
     """A folder with a database on which somebody delivers."""
     piped("at", "1h", "Look at the mail", cwd=tmp_path, env=DB)
-    worker = subprocess.Popen([*WAKEFUL, "worker"], cwd=tmp_path, env=environ(**DB), stderr=subprocess.DEVNULL)
+    worker = subprocess.Popen([*PROGRAM, "worker"], cwd=tmp_path, env=environ(**DB), stderr=subprocess.DEVNULL)
     yield tmp_path
     worker.terminate()
     worker.wait()
@@ -35,7 +36,7 @@ def wait(tmp_path: Path) -> Iterator[Wait]:
 
     def start(*args: str, **env: str) -> subprocess.Popen[str]:
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        command = [*WAKEFUL, "wait", "--exec", *args]
+        command = [*PROGRAM, "wait", "--exec", *args]
         started.append(subprocess.Popen(command, cwd=tmp_path, env=environ(**DB, **env), **pipes))
         return started[-1]
 

@@ -11,6 +11,7 @@ import os
 import selectors
 import signal
 import tempfile
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from subprocess import PIPE, Popen, TimeoutExpired
@@ -65,6 +66,8 @@ def run_program(program: Program, stdin: bytes, stop: Stop) -> Ended:
     """Run it to its end; OSError if it cannot be started."""
     if stop.asked:
         return Ended("stopped", 0, "", "")
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # every exit status would be 0
+        raise OSError("this process ignores SIGCHLD, and would not learn the exit status")
     with _file_of(stdin) as source:
         process = Popen(
             program.argv,
@@ -85,6 +88,13 @@ def run_program(program: Program, stdin: bytes, stop: Stop) -> Ended:
         _running.discard(process.pid)
     status = -signal.SIGKILL if process.returncode is None else process.returncode
     return Ended(how, status, output.out.text(), output.err.text())
+
+
+def learn_of_exits() -> None:
+    """Undo an ignored SIGCHLD, which is inherited from whoever started this process."""
+    in_main = threading.current_thread() is threading.main_thread()
+    if in_main and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def kill_all() -> None:

@@ -18,7 +18,7 @@ from typing import Final
 from wakeful.alarm import Completed, Delivered, Failed, Outcome, Wake
 from wakeful.alarm.model import ERROR_LIMIT, RESULT_LIMIT
 from wakeful.errors import InvalidConfig
-from wakeful.runtime.child import Ended, Program, Stop, run_program
+from wakeful.runtime.child import Ended, Program, Stop, learn_of_exits, run_program
 from wakeful.targets.calls import Threads
 from wakeful.targets.text import one_line, storable, without
 
@@ -102,6 +102,7 @@ class Children:
     """Runs programs, a number of them at once. A run that is cancelled has ended its program before it returns."""
 
     def __init__(self, limit: int) -> None:
+        learn_of_exits()
         self._threads = Threads(limit, "wakeful-command")
         self._runs: dict[asyncio.Future[Ended], Stop] = {}
 
