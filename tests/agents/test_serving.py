@@ -74,7 +74,7 @@ async def at(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[st
     if request.param == "database":
         yield str(tmp_path / "w.db")
         return
-    with serving_process(tmp_path) as server:
+    with serving_process(tmp_path, "--db", str(tmp_path / "w.db")) as server:
         yield server.url
 
 
@@ -234,6 +234,6 @@ async def test_what_cannot_be_served_is_refused_at_once(tmp_path: Path) -> None:
         wakeful.agents.serve(print, at="w.db", concurrency=0)
     with pytest.raises(InvalidConfig, match="a token is for a server"):
         await wakeful.agents.serve(print, at=str(tmp_path / "w.db"), token="wk_x")
-    with serving_process(tmp_path) as server:
+    with serving_process(tmp_path, "--db", str(tmp_path / "w.db")) as server:
         with pytest.raises(UnknownTarget, match="no inbox 'researcher'"):
             await wakeful.agents.serve(print, at=server.url, target="researcher")

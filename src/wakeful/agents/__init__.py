@@ -7,3 +7,4 @@ wakeful.agents.serve(on_wake, at="http://127.0.0.1:4747")
 """
 
 from wakeful.agents.serving import serve as serve
+from wakeful.agents.tools import tools as tools
