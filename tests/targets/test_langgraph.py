@@ -19,6 +19,7 @@ from wakeful.targets.langgraph import LangGraph, report_of
 from wakeful.testing.receiver import Receiver
 from wakeful.testing.targets import NINE, TargetConformance, a_wake
 
+NO_ANSWER = "The run ended without an answer: the graph may be interrupted, and wait for input."
 THREAD = "7b1c8a52-0000-4000-8000-000000000001"
 
 
@@ -236,7 +237,8 @@ def state(*messages: Any) -> dict[str, Any]:
         ([{"type": "human", "content": "q"}, {"type": "ai", "content": "done"}], "done"),
         ([{"type": "ai", "content": "first"}, {"type": "tool", "content": "x"}], "first"),
         ([{"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "image"}, "b"]}], "a\nb"),
-        ([{"type": "human", "content": "q"}, 7], ""),
+        ([{"type": "ai", "content": "an earlier turn"}, {"type": "human", "content": "q"}, 7], NO_ANSWER),
+        ([{"role": "assistant", "content": "an earlier turn"}, {"role": "user", "content": "q"}], NO_ANSWER),
         ([], ""),
     ],
 )
@@ -245,7 +247,7 @@ def test_success_completes_with_the_last_message_of_the_model(messages: list[Any
     assert (report.outcome, report.result) == ("completed", text)
 
 
-@pytest.mark.parametrize("values", [None, [], "x", {"messages": "x"}, {"messages": [{"type": 1}]}])
+@pytest.mark.parametrize("values", [None, [], "x", {"messages": "x"}, {"messages": []}])
 def test_a_state_without_messages_completes_without_a_result(values: Any) -> None:
     assert report_of(ended("success", values=values)).result == ""
 

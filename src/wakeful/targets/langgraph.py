@@ -26,6 +26,7 @@ from wakeful.targets.text import one_line, storable
 KIND: Final = "langgraph"
 _LISTED: Final = 20  # runs of a thread, the latest first
 _UNDER_WAY: Final = ("pending", "running")
+_NO_ANSWER: Final = "The run ended without an answer: the graph may be interrupted, and wait for input."
 
 
 class LangGraph:
@@ -196,7 +197,9 @@ def report_of(body: bytes) -> ReportRequest:
     values = _values(ended.values)
     match ended.status:
         case "success":
-            return ReportRequest(outcome="completed", result=storable(last_message(values.messages), RESULT_LIMIT))
+            # A graph that was interrupted ends with success as well, and its state does not show that.
+            text = last_message(values.messages) or (_NO_ANSWER if values.messages else "")
+            return ReportRequest(outcome="completed", result=storable(text, RESULT_LIMIT))
         case "interrupted":
             asked = msgspec.json.encode(values.interrupts).decode() if values.interrupts else ""
             asked = asked or last_message(values.messages)
@@ -215,7 +218,10 @@ def _values(raw: Raw) -> _Values:
 
 
 def last_message(messages: list[Raw]) -> str:
-    """Return the text of the last message that the model wrote."""
+    """Return the text of the last message that the model wrote, if it came after the last that was put to it.
+
+    What stands before that is the answer to an earlier turn.
+    """
     for raw in reversed(messages):
         try:
             message = msgspec.json.decode(raw, type=_Message)
@@ -223,6 +229,8 @@ def last_message(messages: list[Raw]) -> str:
             continue
         if message.type == "ai" or message.role == "assistant":
             return _text(message.content)
+        if message.type == "human" or message.role == "user":
+            break
     return ""
 
 
