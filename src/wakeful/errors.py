@@ -20,6 +20,7 @@ A failed delivery is never an exception: it is an Outcome.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -132,3 +133,11 @@ class OneProcess:
 
 class StoreBusy(StoreUnavailable):
     code = "store_busy"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`Did you mean …?`, or nothing where none is like it."""
+    import difflib
+
+    found = difflib.get_close_matches(name.lower(), {one.lower(): one for one in known}, n=1, cutoff=0.6)
+    return next((f"Did you mean {one}?" for one in known if found and one.lower() == found[0]), "")

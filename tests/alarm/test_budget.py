@@ -24,7 +24,8 @@ from wakeful.alarm.budget import (
     wake_notes,
     wakes_per_day,
 )
-from wakeful.settings.tables import BudgetSettings, OwnerLimits
+from wakeful.model.limits import OwnerLimits
+from wakeful.settings.tables import BudgetSettings
 
 USUAL = Budget(BudgetSettings())
 
@@ -108,7 +109,7 @@ def test_an_alarm_has_the_limits_its_owner_gave_it_and_no_more_than_the_operator
 
 def test_an_owner_has_limits_where_the_operator_gave_it_some() -> None:
     owners = {"ada": OwnerLimits(owner_wakes_per_day=9, chain_wakes_per_hour=0)}
-    budget = Budget(BudgetSettings(owners=owners))
+    budget = Budget(BudgetSettings(), BudgetSettings(owners=owners).by_owner)
     assert scopes(once(), budget) == [("owner", "day", 9)]
     assert scopes(once(owner_did="bob"), budget) == []
     chained = replace(once(), root_id="a0", generation=1)

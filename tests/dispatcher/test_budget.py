@@ -16,7 +16,8 @@ from wakeful.alarm import Failed
 from wakeful.alarm.budget import Allowance, Charge, Refusal
 from wakeful.alarm.request import ReportRequest
 from wakeful.errors import StoreUnavailable
-from wakeful.settings.tables import BudgetSettings, OwnerLimits
+from wakeful.model.limits import OwnerLimits
+from wakeful.settings.tables import BudgetSettings
 from wakeful.store import AlarmQuery, EventQuery
 from wakeful.testing.conformance.making import an_alarm
 

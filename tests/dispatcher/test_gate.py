@@ -13,8 +13,9 @@ from tests.acting import acting
 from wakeful.alarm import Delivered, Failed, Outcome, Wake
 from wakeful.alarm.request import EditRequest, PolicyRequest
 from wakeful.errors import InvalidRequest, StoreUnavailable
+from wakeful.model.limits import OwnerLimits
 from wakeful.runtime.metrics import Metrics
-from wakeful.settings.tables import BudgetSettings, CheckSettings, OwnerLimits
+from wakeful.settings.tables import BudgetSettings, CheckSettings
 from wakeful.store import EventQuery
 from wakeful.testing.conformance import Outbox
 from wakeful.testing.receiver import Receiver

@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from tests.acting import Draft, acting, keep
 from tests.databases import database_of
-from wakeful.alarm import Alarm, users_of
+from wakeful.alarm import Alarm
 from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.alarm.request import PolicyRequest
 from wakeful.dashboard.alarm import RAW
@@ -30,6 +30,7 @@ from wakeful.dashboard.page import Dashboard
 from wakeful.dispatcher import ServedTarget
 from wakeful.moments import cursor_text
 from wakeful.service.bulk import ON_ALARMS, ON_FIRES
+from wakeful.settings.values import users_of
 from wakeful.store import AlarmQuery, EventQuery, FireQuery
 from wakeful.testing import store_of, targets_of
 

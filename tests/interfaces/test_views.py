@@ -20,10 +20,10 @@ from wakeful.alarm.request import moment as read_moment
 from wakeful.cli import main
 from wakeful.errors import InvalidRequest, WakefulError
 from wakeful.http.security import guard
+from wakeful.model.limits import BudgetLimits
 from wakeful.process.application import build
 from wakeful.service import views
 from wakeful.settings import TABLES, Settings
-from wakeful.settings.tables import BudgetLimits
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import an_alarm
 

@@ -10,13 +10,14 @@ import pytest
 from msgspec.structs import replace
 
 from tests.acting import Draft, acting, keep, keep_many
-from wakeful.alarm import Alarm, users_of
+from wakeful.alarm import Alarm
 from wakeful.alarm.request import EditRequest
 from wakeful.dispatcher import ServedTarget
 from wakeful.errors import InvalidConfig, InvalidRequest, UnknownTarget
 from wakeful.process.application import build_targets
 from wakeful.python.client import Wakeful
 from wakeful.settings import Settings, load
+from wakeful.settings.values import users_of
 from wakeful.store import Store, Worker
 from wakeful.targets.inbox import Inbox
 from wakeful.testing import ManualClock

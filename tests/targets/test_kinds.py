@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from wakeful.alarm import users_of
 from wakeful.errors import InvalidConfig
 from wakeful.process.application import build_targets
 from wakeful.settings import Settings, load
 from wakeful.settings.kinds import TARGET_KINDS, target_kind
+from wakeful.settings.values import users_of
 
 PACKAGE = '''
 from wakeful.alarm import Delivered

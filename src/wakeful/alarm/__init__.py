@@ -2,7 +2,7 @@
 
 from wakeful.alarm.attempts import attempt_number, in_hand
 from wakeful.alarm.create import GivenTime, Origin, Timing, Wanted, create, differences, understand, user_of
-from wakeful.alarm.defaults import Defaults, default_policy
+from wakeful.alarm.defaults import Defaults
 from wakeful.alarm.edit import cancel, fire_now, pause, replace_with, resume, skip_next, snooze, update
 from wakeful.alarm.model import (
     ALARM_STATUSES,
@@ -31,7 +31,7 @@ from wakeful.alarm.settle import begin, clock_set_back, note, release, retry_at,
 from wakeful.alarm.suspect import acquitted, is_alone, put_on_trial
 from wakeful.alarm.task import Planner, Task, TaskNews, TaskPlan, shows, speaks, task_state
 from wakeful.alarm.undo import last_change, undo, with_former
-from wakeful.alarm.users import Users, task_users, users_of
+from wakeful.alarm.users import Users
 from wakeful.alarm.wake import KEY_GRACE, Wake, report_token, reports_under
 
 __all__ = [
@@ -77,7 +77,6 @@ __all__ = [
     "clock_set_back",
     "coming",
     "create",
-    "default_policy",
     "differences",
     "fetch",
     "fire_id",
@@ -113,12 +112,10 @@ __all__ = [
     "speaks",
     "sweep",
     "task_state",
-    "task_users",
     "understand",
     "undo",
     "unfetch",
     "update",
     "user_of",
-    "users_of",
     "with_former",
 ]

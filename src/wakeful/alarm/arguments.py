@@ -10,8 +10,7 @@ from datetime import date, datetime, time, timedelta
 from typing import Any, Final, TypeVar, get_args, get_type_hints
 
 from wakeful.alarm.request import CreateRequest, json_of, policy_of
-from wakeful.errors import InvalidRequest, InvalidSchedule, WakefulError
-from wakeful.settings.sources import nearest
+from wakeful.errors import InvalidRequest, InvalidSchedule, WakefulError, nearest
 
 When = str | float | datetime | timedelta | time
 E = TypeVar("E", bound=WakefulError)

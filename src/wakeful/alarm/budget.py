@@ -18,11 +18,11 @@ from wakeful.alarm.passing import with_tries
 from wakeful.alarm.plan import following, skipped_run, timetable, undecided
 from wakeful.alarm.settle import UNREPORTED, is_too_late, release, skip
 from wakeful.errors import InvalidSchedule
+from wakeful.model.limits import BudgetLimits
 from wakeful.moments import unix_ms, whole_ms
 from wakeful.schedule import is_interval, is_rule, schedule, zone
 from wakeful.schedule.expression import fires_per_day, fires_within_day, per_day
 from wakeful.schedule.zones import by_zone_rules
-from wakeful.settings.tables import BudgetLimits, BudgetSettings
 
 Scope = Literal["owner", "alarm", "chain", "rewake", "agent"]
 Period = Literal["hour", "day"]
@@ -121,11 +121,11 @@ class Refusal(Struct, frozen=True):
 class Budget:
     """The limits of all owners, and which of them a wake meets."""
 
-    def __init__(self, settings: BudgetSettings) -> None:
-        self._everyone = limits = settings.for_everyone
-        self._owners = settings.by_owner
+    def __init__(self, everyone: BudgetLimits, owners: Mapping[str, BudgetLimits] | None = None) -> None:
+        self._everyone = everyone
+        self._owners = owners or {}
         names = [name for name in BudgetLimits.__struct_fields__ if name.startswith(("owner_", "alarm_"))]
-        self._spares_nobody = any(getattr(limits, name) for name in names)
+        self._spares_nobody = any(getattr(everyone, name) for name in names)
 
     def limits_of(self, owner: str) -> BudgetLimits:
         return self._owners.get(owner, self._everyone)

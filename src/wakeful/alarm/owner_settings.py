@@ -5,7 +5,8 @@ It stands above the server's settings and below what an alarm says itself. Empty
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Annotated, Final
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict, replace
@@ -15,7 +16,6 @@ from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.schedule import given_zone
 from wakeful.schedule.days_off import days_text
 from wakeful.schedule.names import DATE_ORDERS
-from wakeful.settings import Settings
 
 SETTINGS_FIELDS: Final = ("timezone", "date_order", "working_days", "calendar")
 
@@ -55,58 +55,50 @@ class OwnerSettingsView(Struct, frozen=True, kw_only=True):
     calendars: list[str]  # those that may be named
 
 
-def of_server(settings: Settings) -> OwnerSettings:
-    return OwnerSettings(
-        timezone=settings.timezone,
-        date_order=settings.date_order,
-        working_days=settings.working_days,
-        calendar=settings.calendar,
-    )
-
-
 def effective(own: OwnerSettings, server: OwnerSettings) -> OwnerSettings:
     """What counts: the owner's, where there is one, else the server's."""
     return replace(server, **{name: said for name, said in asdict(own).items() if said})
 
 
-def shown(own: OwnerSettings, settings: Settings) -> OwnerSettingsView:
+def shown(own: OwnerSettings, server: OwnerSettings, calendars: Iterable[str]) -> OwnerSettingsView:
+    """What counts, and whose it is. `calendars`: the names of those that the operator has."""
     said = [name for name, value in asdict(own).items() if value]
-    return OwnerSettingsView(
-        **asdict(effective(own, of_server(settings))), own=said, calendars=sorted(settings.calendars)
-    )
+    return OwnerSettingsView(**asdict(effective(own, server)), own=said, calendars=sorted(calendars))
 
 
-def changed(own: OwnerSettings, asked: SettingsRequest, settings: Settings) -> OwnerSettings:
+def changed(own: OwnerSettings, asked: SettingsRequest, calendars: Collection[str]) -> OwnerSettings:
     """The owner's settings with the changes that are asked for. Raises InvalidRequest that names the field."""
     said = {name: value for name in SETTINGS_FIELDS if (value := getattr(asked, name)) is not UNSET}
     if not said:
         raise InvalidRequest("nothing to change was given", field="body", fix=f"Name one of {_names()}.")
-    return replace(own, **{name: _checked(name, value, settings) for name, value in said.items()})
+    return replace(own, **{name: _checked(name, value, calendars) for name, value in said.items()})
 
 
 def _names() -> str:
     return ", ".join(SETTINGS_FIELDS)
 
 
-def _checked(name: str, value: str | None, settings: Settings) -> str:
+def _checked(name: str, value: str | None, calendars: Collection[str]) -> str:
     text = (value or "").strip()
-    return _CHECKS[name](text, settings) if text else ""
+    if not text:
+        return ""
+    return check_calendar(text, calendars) if name == "calendar" else _CHECKS[name](text)
 
 
-def _timezone(name: str, settings: Settings) -> str:
+def _timezone(name: str) -> str:
     try:
         return given_zone(name)
     except InvalidSchedule as error:
         raise InvalidRequest(error.message, field="timezone", fix=error.fix) from None
 
 
-def _date_order(order: str, settings: Settings) -> str:
+def _date_order(order: str) -> str:
     if order not in DATE_ORDERS:
         raise InvalidRequest(f"{order!r} is not a date order", field="date_order", fix="Give dmy or mdy.")
     return order
 
 
-def _working_days(text: str, settings: Settings) -> str:
+def _working_days(text: str) -> str:
     try:
         return days_text(text)
     except ValueError as error:
@@ -114,18 +106,17 @@ def _working_days(text: str, settings: Settings) -> str:
         raise InvalidRequest(str(error), field="working_days", fix=fix) from None
 
 
-def check_calendar(name: str, settings: Settings, field: str = "calendar") -> str:
+def check_calendar(name: str, calendars: Collection[str], field: str = "calendar") -> str:
     """A calendar's name, where the operator has one of that name."""
-    if name in settings.calendars:
+    if name in calendars:
         return name
-    there = ", ".join(sorted(settings.calendars))
+    there = ", ".join(sorted(calendars))
     fix = f"There are: {there}." if there else "The operator adds one with [calendars.NAME] in the settings file."
     raise InvalidRequest(f"there is no calendar {name[:60]!r}", field=field, fix=fix)
 
 
-_CHECKS: Final[dict[str, Any]] = {
+_CHECKS: Final[Mapping[str, Callable[[str], str]]] = {
     "timezone": _timezone,
     "date_order": _date_order,
     "working_days": _working_days,
-    "calendar": check_calendar,
 }

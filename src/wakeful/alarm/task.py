@@ -14,14 +14,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from wakeful.alarm.create import Timing, check, timed, user_of
-from wakeful.alarm.defaults import default_policy
 from wakeful.alarm.edit import cancel, taken_over
 from wakeful.alarm.model import DEFAULT_POLICY, TASKS, Alarm, Change, Fire, Policy
-from wakeful.alarm.users import Users, task_users
+from wakeful.alarm.users import Users
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.moments import whole_ms
 from wakeful.schedule import anchor_now, counts_from_start, schedule
-from wakeful.settings import Settings
 
 ISOLATED: Final = "isolated"
 _LIVE: Final = ("active", "paused")
@@ -96,17 +94,6 @@ class Planner(Struct, frozen=True, kw_only=True):
     max_failures: int
     policy: Policy = DEFAULT_POLICY
     users: Users = Users()
-
-    @classmethod
-    def of(cls, settings: Settings) -> Planner:
-        return cls(
-            target=settings.tasks_target,
-            owner=settings.owner,
-            timezone=settings.timezone,
-            max_failures=settings.max_failures,
-            policy=default_policy(settings),
-            users=task_users(settings),
-        )
 
     def plan(self, news: TaskNews, *, id: str, now: datetime) -> TaskPlan:
         """Decide what a changed task means for its alarm. An unreadable row becomes `error` and never fires."""

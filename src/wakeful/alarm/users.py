@@ -8,14 +8,13 @@ says more.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
 from wakeful.alarm.model import TASKS, Alarm
-from wakeful.errors import InvalidConfig, InvalidRequest
-from wakeful.settings import EVERYONE, Settings
-from wakeful.settings.kinds import target_kind
+from wakeful.errors import InvalidRequest
+from wakeful.model.limits import EVERYONE
 
 ANYONE: Final = frozenset({EVERYONE})
 NOT_YOURS: Final = "its owner is not allowed to use this target"
@@ -58,41 +57,6 @@ class Users(Struct, frozen=True, kw_only=True):
 
 
 CHAT_FIX: Final = "Name a chat of this owner's; the operator lists them in the setting `chats`."
-
-
-def users_of(settings: Settings, name: str, kind: str = "", owners: Any = None) -> Users:
-    """Return who may use a target according to the settings; `owners` comes from its own table.
-
-    `kind` is empty for a handler, which is in no settings.
-    """
-    given = None if owners is None else _owners(owners, f"targets.{name}.owners")
-    reads_words = bool(kind) and target_kind(kind, f"targets.{name}.kind").read_as_words
-    by_kind = frozenset({settings.owner}) if reads_words else ANYONE
-    # Whoever connects a table of tasks has opened the way to where tasks go, for tasks and nothing else.
-    of_tasks = ANYONE if name == settings.tasks_target else by_kind
-    return Users(
-        owners=by_kind if given is None else given,
-        task_owners=of_tasks if given is None else given,
-        operator=settings.owner,
-        chats=settings.chats,
-        is_chat=kind == "table",
-    )
-
-
-def task_users(settings: Settings) -> Users:
-    """Return who may use the target of tasks, for tasks."""
-    name = settings.tasks_target
-    target = settings.targets.get(name, {})
-    return users_of(settings, name, str(target.get("kind", "")), target.get("owners"))
-
-
-def _owners(given: Any, field: str) -> frozenset[str]:
-    fix = f'Give a list of names, such as ["ada", "bob"]; ["{EVERYONE}"] stands for everyone.'
-    if not isinstance(given, list | tuple) or not given or not all(isinstance(one, str) and one for one in given):
-        raise InvalidConfig(f"{given!r} is not a list of owners", field=field, fix=fix)
-    if odd := next((one for one in given if EVERYONE in one and one != EVERYONE), ""):
-        raise InvalidConfig(f"{odd!r} is not a name: {EVERYONE!r} stands alone, for everyone", field=field, fix=fix)
-    return frozenset(given)
 
 
 def _fits(chat: str, pattern: str) -> bool:

@@ -160,7 +160,7 @@ def _usage(error: click.ClickException) -> tuple[str, str]:
 
 
 def _meant(name: str, known: list[str]) -> str:
-    from wakeful.settings.sources import nearest
+    from wakeful.errors import nearest
 
     return f" {found}" if (found := nearest(name, known)) else ""
 

@@ -9,7 +9,7 @@ from datetime import datetime
 import click
 
 from wakeful.alarm.create import BOUNDS
-from wakeful.alarm.owner_settings import OwnerSettings, effective, of_server
+from wakeful.alarm.owner_settings import OwnerSettings, effective
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import local, utc
 from wakeful.cli.times import OWN_ZONE, ShellZone, absolute, full, own_zone, reader_zone
@@ -21,6 +21,7 @@ from wakeful.schedule import zone as zone_of
 from wakeful.schedule.holiday_calendars import Calendars
 from wakeful.service.holidays import calendar_meant
 from wakeful.settings import Settings
+from wakeful.settings.values import server_settings
 
 
 @click.command("preview", cls=Command)
@@ -66,7 +67,7 @@ def _understood_here(text: str, tz: str | None, zone: ShellZone) -> tuple[Unders
     own = _own_settings(settings)
     if not tz and own.timezone:
         zone = ShellZone(own.timezone, OWN_ZONE)
-    usual = effective(own, of_server(settings))
+    usual = effective(own, server_settings(settings))
     found = parse(
         text,
         timezone=zone.name,

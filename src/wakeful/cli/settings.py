@@ -34,7 +34,7 @@ def settings_command(**given: str | None) -> None:
     wanted = request_of(SettingsRequest, given)
     changes = any(value is not None for value in given.values())
     if changes and not asked().server()[0]:
-        changed(OwnerSettings(), wanted, asked().settings())  # what is refused makes no database
+        changed(OwnerSettings(), wanted, asked().settings().calendars)  # what is refused makes no database
 
     async def do(alarms: Wakeful) -> OwnerSettingsView:
         return await (alarms.change_settings(wanted) if changes else alarms.owner_settings())

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from wakeful.alarm import TASKS, Planner, Task, TaskNews, Wake
+from wakeful.alarm import TASKS, Task, TaskNews, Wake
 from wakeful.cli.context import Command, asked
 from wakeful.cli.database import check_database
 from wakeful.cli.output import utc
@@ -22,6 +22,7 @@ from wakeful.process.application import build_store, build_targets
 from wakeful.service.targets import wake_for_test
 from wakeful.service.tasks import USUAL_TABLE
 from wakeful.settings import Settings, is_given
+from wakeful.settings.values import planner_of
 from wakeful.store import Store
 from wakeful.targets.table import TableTarget
 
@@ -104,7 +105,7 @@ def _is_there(settings: Settings) -> bool:
 
 def _outcomes(rows: Sequence[Task], settings: Settings, now: datetime) -> list[dict[str, Any]]:
     """What a dispatcher would make of each row, were it new."""
-    planner, ids = Planner.of(settings), Ids()
+    planner, ids = planner_of(settings), Ids()
     found = []
     for task in rows:
         plan = planner.plan(TaskNews(task_id=task.id, upto=0, task=task), id=ids.new(now), now=now)

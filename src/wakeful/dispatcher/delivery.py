@@ -80,7 +80,7 @@ class Deliveries:
             metrics,
             Pace(settings.fires_per_minute),
             Checks(store, settings, clock, metrics),
-            Budget(settings.budget).allowances,
+            Budget(settings.budget, settings.budget.by_owner).allowances,
             settings.lease.total_seconds(),
         )
         self._report_url = report_url

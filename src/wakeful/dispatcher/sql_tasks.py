@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm import TASKS, Alarm, Planner, TaskNews, TaskPlan
+from wakeful.alarm import TASKS, Alarm, TaskNews, TaskPlan
 from wakeful.alarm.task import refused_task
 from wakeful.clock import stopwatch
 from wakeful.dispatcher import observability
@@ -18,6 +18,7 @@ from wakeful.errors import StoreUnavailable
 from wakeful.ids import Ids
 from wakeful.runtime.metrics import Metrics
 from wakeful.settings import Settings
+from wakeful.settings.values import planner_of
 from wakeful.store import Store
 
 log = logging.getLogger("wakeful.dispatcher")
@@ -37,7 +38,7 @@ class SqlTasks:
         self._broken: set[str] = set()  # tasks that were logged as such
         self._lately: dict[str, datetime] = {}  # tasks whose alarm was claimed and overtaken, and when
         self._stuck: set[str] = set()  # alarms that wait for a row nothing can be made of, and were logged
-        self._planner = Planner.of(settings)
+        self._planner = planner_of(settings)
 
     async def catch_up(self, now: datetime, *, whole: bool) -> None:
         """Of very many plan the first: the others are planned beside the claims.

@@ -8,15 +8,16 @@ from contextlib import contextmanager
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Unpack
 
-from wakeful.alarm import INBOX, Users, users_of
+from wakeful.alarm import INBOX, Users
 from wakeful.alarm.keywords import OpenKeywords
 from wakeful.clock import Clock, SystemClock
-from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.errors import InvalidConfig, InvalidRequest, nearest
 from wakeful.python.client import Wakeful
 from wakeful.schedule import duration
 from wakeful.settings import ROUTER, Settings, load
 from wakeful.settings.kinds import named, target_kind
-from wakeful.settings.sources import FILE_SUFFIX, make_folder, nearest
+from wakeful.settings.sources import FILE_SUFFIX, make_folder
+from wakeful.settings.values import users_of
 from wakeful.store import Store
 from wakeful.store.queries import Naming
 

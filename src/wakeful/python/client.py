@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
 from msgspec.structs import replace
 
 from wakeful._version import __version__
-from wakeful.alarm import INBOX, Users, users_of
+from wakeful.alarm import INBOX, Users
 from wakeful.clock import Clock, SystemClock
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.ids import Ids
@@ -23,6 +23,7 @@ from wakeful.runtime.metrics import Metrics
 from wakeful.runtime.os_signals import ending_run
 from wakeful.service import Alarms, Caller, Service
 from wakeful.settings import Settings
+from wakeful.settings.values import users_of
 from wakeful.store import Store, Worker
 from wakeful.store.maintenance import adopt_newer_rules
 from wakeful.targets.inbox import Inbox

@@ -36,14 +36,14 @@ from wakeful.alarm.attempts import OPEN
 from wakeful.alarm.checks import check_gate
 from wakeful.alarm.create import MESSAGE_LIMIT, TEXT_LIMIT, check_text
 from wakeful.alarm.keywords import UpdateKeywords
-from wakeful.alarm.owner_settings import OwnerSettingsView, SettingsRequest, shown
+from wakeful.alarm.owner_settings import OwnerSettings, OwnerSettingsView, SettingsRequest, shown
 from wakeful.alarm.request import EditRequest, bound_meant, moment, request_of, said_moment, span
 from wakeful.alarm.undo import Former, former_values
 from wakeful.errors import Conflict, InvalidRequest, WakefulError
 from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import is_rule, may_be_rule
 from wakeful.service.answers import Changed
-from wakeful.service.core import Session
+from wakeful.service.core import Service, Session
 from wakeful.service.holidays import wanted_edit
 from wakeful.service.limits import check_edit, check_said_backoff
 from wakeful.service.notes import notes_on
@@ -395,7 +395,7 @@ async def read_settings(session: Session) -> OwnerSettingsView:
 
     `own` names those that the owner has set; the others are the server's.
     """
-    return shown(await session.service.owner_settings.own(session.caller.owner), session.service.settings)
+    return _shown(session.service, await session.service.owner_settings.own(session.caller.owner))
 
 
 async def set_settings(
@@ -424,4 +424,8 @@ async def change_settings(session: Session, asked: SettingsRequest) -> OwnerSett
     []
     """
     own = await session.service.owner_settings.change(session.caller.owner, asked)
-    return shown(own, session.service.settings)
+    return _shown(session.service, own)
+
+
+def _shown(service: Service, own: OwnerSettings) -> OwnerSettingsView:
+    return shown(own, service.owner_settings.server, service.settings.calendars)

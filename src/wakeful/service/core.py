@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
-from wakeful.alarm import Defaults, Users
+from wakeful.alarm import Users
 from wakeful.alarm.budget import Budget
 from wakeful.clock import Clock
 from wakeful.ids import Ids
@@ -20,6 +20,7 @@ from wakeful.service.owner_settings import OwnerSettingsCache
 from wakeful.service.targets import TargetRegistry, Tested, send_test, target_named, wake_for_test
 from wakeful.service.tasks import Tasks
 from wakeful.settings import Settings
+from wakeful.settings.values import defaults_of
 from wakeful.store import Store
 from wakeful.store.maintenance import adopt_newer_rules
 from wakeful.targets import Target
@@ -49,8 +50,8 @@ class Service:
         self._delivering = delivering  # the targets that this process itself delivers to
         self.targets = TargetRegistry(store, targets, users, settings)
         self.limits = Limits(store, settings)
-        self.budget = Budget(settings.budget)
-        self.defaults = Defaults.of(settings)  # of an alarm whose caller does not say
+        self.budget = Budget(settings.budget, settings.budget.by_owner)
+        self.defaults = defaults_of(settings)  # of an alarm whose caller does not say
         self.owner_settings = OwnerSettingsCache(store, settings, clock)
         self.calendars = Calendars(settings.calendars)
         self.connections = ConnectionLimit(settings.live_per_owner, settings.live_total)

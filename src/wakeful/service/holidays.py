@@ -29,7 +29,7 @@ def calendar_meant(own: OwnerSettings, settings: Settings, field: str) -> str:
         there = ", ".join(sorted(settings.calendars))
         fix = f"Name one in your settings: {there}." if there else _CONFIGURE
         raise InvalidRequest("whose holidays are meant is not known: no calendar is set", field=field, fix=fix)
-    return _readable(check_calendar(name, settings, field), field)
+    return _readable(check_calendar(name, settings.calendars, field), field)
 
 
 def _readable(name: str, field: str) -> str:
@@ -56,7 +56,7 @@ def with_holidays(policy: Policy, *, said: bool, own: OwnerSettings, settings: S
     if not said and not policy.calendar and policy.on_holiday is None:
         return policy
     if policy.calendar:
-        name = _readable(check_calendar(policy.calendar, settings, "policy.calendar"), "policy.calendar")
+        name = _readable(check_calendar(policy.calendar, settings.calendars, "policy.calendar"), "policy.calendar")
     else:
         name = calendar_meant(own, settings, "when" if said else "policy.on_holiday")
     how = policy.on_holiday or "skip"

@@ -16,7 +16,7 @@ from wakeful.alarm import Alarm, coming, in_hand
 from wakeful.alarm.budget import wake_notes
 from wakeful.alarm.create import bounds_in_words
 from wakeful.alarm.lineage import end_note
-from wakeful.alarm.owner_settings import OwnerSettings, effective, of_server
+from wakeful.alarm.owner_settings import OwnerSettings, effective
 from wakeful.alarm.plan import holiday_at, holiday_problem, keeps_holidays
 from wakeful.alarm.request import CreateRequest, EditRequest
 from wakeful.alarm.signals import signal_notes
@@ -196,7 +196,7 @@ def _next_holiday(alarm: Alarm) -> list[str]:
 
 
 def _assumed_zone(service: Service, alarm: Alarm, asked: EditRequest | None, own: OwnerSettings) -> list[str]:
-    usual = effective(own, of_server(service.settings))
+    usual = effective(own, service.owner_settings.server)
     if asked is None or asked.timezone or not (asked.when or asked.cron_expr) or alarm.timezone != usual.timezone:
         return []
     if alarm.kind == "cron":

@@ -13,11 +13,11 @@ from wakeful.alarm.owner_settings import (
     SettingsRequest,
     changed,
     effective,
-    of_server,
 )
 from wakeful.clock import Clock
 from wakeful.errors import InvalidRequest
 from wakeful.settings import Settings
+from wakeful.settings.values import server_settings
 
 if TYPE_CHECKING:
     from wakeful.store import Store
@@ -41,7 +41,7 @@ class OwnerSettingsCache:
         self._store = store
         self._settings = settings
         self._clock = clock
-        self._server = of_server(settings)
+        self.server = server_settings(settings)
         self._known: dict[str, _Known] = {}
 
     async def own(self, owner: str) -> OwnerSettings:
@@ -55,7 +55,7 @@ class OwnerSettingsCache:
     async def change(self, owner: str, asked: SettingsRequest) -> OwnerSettings:
         if not owner:
             raise InvalidRequest("it is empty", field="owner_did", fix="Name the owner whose settings these are.")
-        wanted = changed(await self._store.access.owner_settings(owner), asked, self._settings)
+        wanted = changed(await self._store.access.owner_settings(owner), asked, self._settings.calendars)
         await self._store.access.put_owner_settings(owner, wanted)
         return self._remember(owner, wanted).own
 
@@ -66,7 +66,7 @@ class OwnerSettingsCache:
         return self._remember(owner, await self._store.access.owner_settings(owner))
 
     def _remember(self, owner: str, found: OwnerSettings) -> _Known:
-        known = _Known(self._clock.monotonic(), found, effective(found, self._server))
+        known = _Known(self._clock.monotonic(), found, effective(found, self.server))
         self._known.pop(owner, None)
         self._known[owner] = known
         if len(self._known) > REMEMBERED:

@@ -19,7 +19,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from wakeful.alarm import TASKS, Alarm, Planner, Task, TaskNews, TaskPlan, cancel
+from wakeful.alarm import TASKS, Alarm, Task, TaskNews, TaskPlan, cancel
 from wakeful.alarm.task import ISOLATED, moment_of, rfc3339
 from wakeful.alarm.users import CHAT_FIX
 from wakeful.errors import Conflict, InvalidConfig, InvalidRequest, InvalidSchedule, NotFound, TooMany
@@ -27,6 +27,7 @@ from wakeful.ids import Ids
 from wakeful.moments import unix_ms
 from wakeful.service.limits import Limits, check
 from wakeful.settings import Settings
+from wakeful.settings.values import planner_of
 from wakeful.store import AlarmQuery, Store
 
 USUAL_TABLE: Final = "scheduled_tasks"
@@ -76,7 +77,7 @@ class Tasks:
         self._now = now
         self._ids = Ids()
         self._looking = asyncio.Lock()
-        self._planner = Planner.of(settings)
+        self._planner = planner_of(settings)
 
     async def schedule(
         self, *, owner: str, chat_jid: str, prompt: str, cron: str, context_mode: str = "", guarded: bool = False

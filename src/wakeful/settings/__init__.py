@@ -15,7 +15,8 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.errors import InvalidConfig, InvalidRequest, nearest
+from wakeful.model.limits import EVERYONE
 from wakeful.schedule import duration, zone
 from wakeful.schedule.names import DATE_ORDERS
 from wakeful.settings.kinds import is_kind, kind_names
@@ -28,7 +29,6 @@ from wakeful.settings.sources import (
     default_db,
     is_service_link,
     line_of,
-    nearest,
     password_in,
     refers,
     without_values,
@@ -49,7 +49,6 @@ ROUTER: Final = "router"  # the target that `wake_url` adds
 Seconds = timedelta
 _BARE_DAY_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 FOREVER: Final = timedelta.max
-EVERYONE: Final = "*"  # in place of an owner's name; in a pattern for chats, any text
 TABLES: Final = ("budget", "calendars", "checks", "chats", "targets")  # settings that no variable can hold
 
 

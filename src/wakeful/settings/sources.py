@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from wakeful.errors import InvalidConfig
+from wakeful.errors import InvalidConfig, nearest
 
 PREFIX: Final = "WAKEFUL_"
 HERE: Final = "wakeful.db"  # a database in the current folder, where one is or was
@@ -78,14 +78,6 @@ def check_variables(environ: Mapping[str, str], settings: Iterable[str]) -> None
 def is_service_link(name: str, text: str) -> bool:
     """Whether Kubernetes has written this into WAKEFUL_PORT, for a service called wakeful."""
     return name == "port" and _SERVICE_LINK.fullmatch(text) is not None
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`Did you mean …?`, or nothing where none is like it."""
-    import difflib
-
-    found = difflib.get_close_matches(name.lower(), {one.lower(): one for one in known}, n=1, cutoff=0.6)
-    return next((f"Did you mean {one}?" for one in known if found and one.lower() == found[0]), "")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "wakeful.service.tokens", "maker is not None and maker.revoked_at is not None", "False"
     ),
     "a bare day is at nine whatever is set": Source(
-        "wakeful.alarm.defaults", "            bare_day=settings.bare_day,\n", ""
+        "wakeful.settings.values", "        bare_day=settings.bare_day,\n", ""
     ),
     "a second result is dropped without a word": Source(
         "wakeful.alarm.report", "or not result or result == fire.result", "or True"

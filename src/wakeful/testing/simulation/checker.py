@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from wakeful.alarm import Alarm, Change, Completed, Delivered, Failed, Fire, Outcome, Waiting, Wake, parse_fire_id
 from wakeful.alarm.budget import attempt_of
-from wakeful.settings.tables import OwnerLimits
+from wakeful.model.limits import OwnerLimits
 from wakeful.store import Added, Claimed, Settled
 from wakeful.testing.simulation.change_rules import LEASE, MS, SUSPECT, TICK, ChangeRules, Written, grid_of
 
