@@ -1,8 +1,8 @@
 """The three lanes of the tests: `./scripts/test quick`, `./scripts/test` and `./scripts/test --long`.
 
 Quick takes the rules, SQLite and the store in memory. The usual lane adds PostgreSQL, real processes and the browser.
-Long adds what takes minutes and what repeats a proof in another place: interfaces on the second store, all mutants,
-longer searches.
+Long adds what takes minutes and what repeats a proof in another place: all that stands above the store on PostgreSQL
+too, all mutants, longer searches.
 """
 
 from __future__ import annotations
@@ -56,13 +56,27 @@ POOLED: Final = "store/test_postgres_pgbouncer.py"
 ONE_MORE_COLUMN: Final = "TestOneMoreColumn"  # the contract once more, on tables that a newer version has extended
 POOLED_CLASSES: Final = ("TestClaiming", "TestSettling", "TestLeases", "TestNextDue")
 EXAMPLES: Final[dict[Lane, int]] = {"quick": 15, "usual": 50, "long": 200}  # of each property
-# Interfaces pass on what a store answers, and the conformance suite shows that both stores answer alike.
-INTERFACES: Final = ("dashboard", "interfaces", "remote")
+# What goes by a store's answers runs on SQLite: the conformance suite shows that both stores answer alike.
+ABOVE_THE_STORE: Final = ("dashboard", "dispatcher", "interfaces", "remote", "service")
+BOTH_STORES: Final = (  # of these, what depends on how a store locks, reports news, or is away
+    "dispatcher/test_delivery.py",
+    "dispatcher/test_features.py",
+    "dispatcher/test_settling.py",
+    "dispatcher/test_stopping.py",
+    "dispatcher/test_turns.py",
+    "dispatcher/test_zone_planning.py",
+    "service/test_audit.py",
+    "service/test_gone_readers.py",
+    "service/test_guards.py",
+    "service/test_handing_out.py",
+    "service/test_keys.py",
+    "service/test_many.py",
+    "service/test_taking_back.py",
+)
 LONG_SEARCHES: Final = {"WAKEFUL_TEST_MACHINE_SAME_EXAMPLES": "150", "WAKEFUL_TEST_SCHEMATHESIS_EXAMPLES": "25"}
 MARKERS: Final = (
     "browser: drives a real Chromium; left out where there is none",
     "long: takes long, or repeats a proof elsewhere; only with --long",
-    "both_stores: a test of an interface whose behaviour depends on the store: not only with --long on PostgreSQL",
 )
 
 
@@ -159,7 +173,7 @@ def _is_long(item: pytest.Item) -> bool:
         return True  # SQLite is the store that reads by position
     if _is_under(item, (POOLED,)):
         return ONE_MORE_COLUMN in item.nodeid or not any(name in item.nodeid for name in POOLED_CLASSES)
-    return _is_under(item, INTERFACES) and _on_store(item, "postgres") and not _marked(item, "both_stores")
+    return _on_store(item, "postgres") and _is_under(item, ABOVE_THE_STORE) and not _is_under(item, BOTH_STORES)
 
 
 def _marked(item: pytest.Item, name: str) -> bool:
