@@ -150,7 +150,7 @@ CALLS: Final = (
     _house("export", "new.jsonl", "--fires"),
     _house("import file", "alarms.jsonl", "--db", "fresh.db", server="apart"),
     _house("import crontab", "crontab", code=1, server="apart", files={"crontab": CRONTAB}),
-    _house("import ics", "calendar.ics", code=1, server="apart", files={"calendar.ics": CALENDAR}),
+    _house("import ics", "calendar.ics", "--yes", code=1, server="apart", files={"calendar.ics": CALENDAR}),
     _house("doctor", code=1),
     _house("serve", "--port", "0", until=" on http"),
     _house("worker", until=" worker, "),

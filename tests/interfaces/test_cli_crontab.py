@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.interfaces.pty_world import check_snapshot, on_a_terminal, piped
-from wakeful.transfer.crontab import CronJob, read
+from wakeful.transfer.crontab import CronJob, read, tables
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 TAB = r"""# my jobs
@@ -93,7 +94,10 @@ def test_it_shows_first_and_sets_only_when_told_to_and_nothing_twice(tmp_path: P
     ]
     assert "note: line 2: PATH=/usr/bin is not taken along" in err
     assert not (tmp_path / "wakeful.db").exists()
-    assert "--to: nobody is named" in piped("import", "crontab", "tab", "--yes", cwd=tmp_path, env=env, code=2)[1]
+    assert (
+        "targets: the settings have no cron-"
+        in piped("import", "crontab", "tab", "--yes", cwd=tmp_path, env=env, code=2)[1]
+    )
     assert (
         "no target 'moon'"
         in piped("import", "crontab", "tab", "--yes", "--to", "moon", cwd=tmp_path, env=env, code=2)[1]
@@ -111,6 +115,43 @@ def test_it_shows_first_and_sets_only_when_told_to_and_nothing_twice(tmp_path: P
     again: Any = json.loads(piped(*args, cwd=tmp_path, env=env, input=TAB, code=1)[0])
     assert {job["state"] for job in again["jobs"]} == {"is there already", "not translated"}
     assert len(piped("ls", cwd=tmp_path, env=env)[0].splitlines()) == 5
+
+
+def test_its_commands_are_run_once_the_operator_has_accepted_their_tables(tmp_path: Path) -> None:
+    """The two steps that it prints, with a database and a settings file of one's own."""
+    fed = "cat >> said%from%cron"
+    (tmp_path / "tab").write_text(f'* * * * * echo "hello ${{USER}}\\%" >> said\n* * * * * {fed}\n0 0 1 1 * {fed}\n')
+    env = {"HOME": str(tmp_path), "USER": "ada"}
+    (tmp_path / "wakeful.toml").write_text("db = 'wakeful.db'")  # its last line has no end
+    _, said = piped("import", "crontab", "tab", "--yes", cwd=tmp_path, env=env, code=2)
+    assert "First `wakeful import crontab tab --targets >> wakeful.toml`" in said
+    added, _ = piped("import", "crontab", "tab", "--targets", cwd=tmp_path, env=env)
+    with (tmp_path / "wakeful.toml").open("a") as settings:
+        settings.write(added)
+    targets = tomllib.loads((tmp_path / "wakeful.toml").read_text())["targets"]
+    assert len(targets) == 2, "one for each command, though two lines have the same"
+    assert added.count("# line ") == 3
+    assert piped("import", "crontab", "tab", "--targets", cwd=tmp_path, env=env)[0] == "", "nothing is there twice"
+    piped("import", "crontab", "tab", "--yes", cwd=tmp_path, env=env)
+    alarms = json.loads(piped("ls", "--json", cwd=tmp_path, env=env)[0])["alarms"]
+    assert {(one["target"], one["max_failures"]) for one in alarms} == {(name, 0) for name in targets}
+    for name in sorted(targets):
+        piped("target", "test", name, cwd=tmp_path, env=env)
+    assert sorted((tmp_path / "said").read_text().splitlines()) == ["cron", "from", "hello ada%"]
+
+
+def test_a_command_has_the_same_target_wherever_its_line_stands() -> None:
+    """An alarm that was set before never runs the command of another line."""
+    before, after = jobs("0 1 * * * one\n0 2 * * * two"), jobs("0 2 * * * new\n0 3 * * * two")
+    assert before[1].target == after[1].target
+    assert len({job.target for job in (*before, *after)}) == 3
+
+
+def test_no_line_can_break_out_of_its_table() -> None:
+    line = "0 9 * * * echo \"\\\" \x7f \x1b \u202e [targets.x] 'a' ${HOME} # é"
+    found = tomllib.loads(tables(jobs(line)))["targets"]
+    [(_, target)] = found.items()
+    assert target["argv"] == ["/bin/sh", "-c", line.removeprefix("0 9 * * * ").replace("${", "$${")]
 
 
 def test_on_a_terminal(tmp_path: Path, env: dict[str, str]) -> None:

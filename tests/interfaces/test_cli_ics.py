@@ -35,7 +35,8 @@ def cells(out: str) -> list[list[str]]:
 
 def test_a_dry_run_says_what_would_be_set_and_changes_nothing(tmp_path: Path, env: dict[str, str]) -> None:
     args = ("import", "ics", "team.ics", "--tz", "America/New_York")
-    out, _ = piped(*args, "--dry-run", cwd=tmp_path, env=env, code=1)
+    out, _ = piped(*args, cwd=tmp_path, env=env, code=1)
+    assert piped(*args, "--yes", "--dry-run", cwd=tmp_path, env=env, code=1)[0] == out
     dentist, floating, gone, odd = cells(out)
     assert dentist[1:5] == ["would be set", "Meeting", "2", "2090-04-30T07:00:00Z"]
     assert floating[1:5] == ["would be set", "Meeting", "1", "2090-05-01T13:00:00Z"]
@@ -44,13 +45,13 @@ def test_a_dry_run_says_what_would_be_set_and_changes_nothing(tmp_path: Path, en
     assert odd[5] == "TZID 'Moon/Crater' is not a known time zone"
     assert "\x1b" not in out
     assert not (tmp_path / "wakeful.db").exists()
-    out, _ = piped(*args, cwd=tmp_path, env=env, code=1)
+    out, _ = piped(*args, "--yes", cwd=tmp_path, env=env, code=1)
     assert [line[1] for line in cells(out)] == ["set", "set", "past", "left out"]
     assert len(piped("ls", cwd=tmp_path, env=env)[0].splitlines()) == 3
 
 
 def test_the_document_lists_every_event_and_the_same_file_changes_nothing(tmp_path: Path, env: dict[str, str]) -> None:
-    args = ("import", "ics", "-", "--tz", "Europe/Berlin", "--to", "inbox", "--json")
+    args = ("import", "ics", "-", "--tz", "Europe/Berlin", "--to", "inbox", "--json", "--yes")
     told: Any = json.loads(piped(*args, cwd=tmp_path, env=env, input=TEAM, code=1)[0])
     assert (told["set"], told["past"], told["left_out"], told["dry_run"]) == (2, 1, 1, False)
     dentist = told["events"][0]
@@ -71,7 +72,7 @@ def test_the_document_lists_every_event_and_the_same_file_changes_nothing(tmp_pa
 def test_through_a_server_it_is_the_same(tmp_path: Path, env: dict[str, str]) -> None:
     with serving_process(tmp_path, "--db", env["WAKEFUL_DB"]) as serving:
         remote = {"WAKEFUL_URL": serving.url}
-        args = ("import", "ics", "team.ics", "--tz", "Europe/Berlin")
+        args = ("import", "ics", "team.ics", "--tz", "Europe/Berlin", "--yes")
         out, _ = piped(*args, cwd=tmp_path, env=remote, code=1)
         assert [line[1] for line in cells(out)] == ["set", "set", "past", "left out"]
         (tmp_path / "team.ics").write_text(TEAM.replace("20900501T090000", "20900502T090000"), newline="")
@@ -91,7 +92,7 @@ def test_what_cannot_be_read_is_refused_and_nothing_is_made(tmp_path: Path, env:
     assert "longer than 10 MiB" in refused("-", input="BEGIN:VCALENDAR\n" + "x" * LIMIT)
     assert "'Mars' is not a known time zone" in refused("team.ics", "--tz", "Mars")
     assert not (tmp_path / "wakeful.db").exists()
-    assert "no target 'moon'" in refused("team.ics", "--to", "moon")
+    assert "no target 'moon'" in refused("team.ics", "--to", "moon", "--yes")
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,12 +13,14 @@ import pytest
 
 from tests.commands import PROGRAM
 from tests.interfaces.pty_world import environ, piped
+from tests.leftovers import RUN
 from tests.targets.test_command import DEAF, PID, is_running, number_in, python
 from wakeful.clock import SystemClock, nap
 from wakeful.errors import UnknownTarget
 from wakeful.process.application import build
 from wakeful.settings import Settings
 from wakeful.store.memory import MemoryStore
+from wakeful.targets.command import PASSED_ON
 
 PATIENCE = 60.0  # seconds; a test waits for a condition
 Serve = Callable[[], "subprocess.Popen[bytes]"]
@@ -41,6 +43,7 @@ def configure(folder: Path, *argv: str, more: str = "") -> None:
         'kind = "command"',
         f"argv = {json.dumps(argv)}",
         f"cwd = {json.dumps(str(folder))}",
+        f"env = {json.dumps([*PASSED_ON, RUN])}",
         more,
     )
     (folder / "wakeful.toml").write_text("\n".join(lines))

@@ -80,7 +80,12 @@ KILLED = "tests/faults/test_kill.py::test_a_worker_killed_at_a_certain_point_los
 
 NEWER_SCHEMA = "tests/store/test_newer_schema.py::"
 ONE_MORE_COLUMN = "tests/store/test_conformance.py::TestOneMoreColumn::"
+COMMAND = "tests/targets/test_command.py::"
 CAUGHT_BY: dict[str, list[str]] = {
+    "of a program's group only the program is ended": [COMMAND + "test_its_children_and_theirs_end_with_it[late]"],
+    "a program that ignores SIGTERM goes on": [COMMAND + "test_one_that_ignores_sigterm_is_killed"],
+    "a program gets all of wakeful's environment": [COMMAND + "test_its_environment_is_the_wake_and_what_is_named"],
+    "a final exit status is tried again": [COMMAND + "test_the_exit_status_says_how_it_went"],
     "a taken key is a conflict in the envelope": [
         "tests/seeds/test_chronos_envelope.py::"
         "test_a_taken_key_answers_with_the_alarm_there_is_whatever_else_is_said[sqlite-False]"

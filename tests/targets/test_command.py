@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.leftovers import RUN
 from wakeful.alarm import Completed, Delivered, Failed, Outcome
 from wakeful.alarm.model import DEFAULT_POLICY, ERROR_LIMIT, RESULT_LIMIT, HeardSignal
 from wakeful.clock import SystemClock, measured_by
@@ -38,7 +39,7 @@ async def command(tmp_path: Path) -> AsyncIterator[Open]:
     opened: list[Command] = []
 
     def open(*argv: str, **settings: Any) -> Command:
-        usual: dict[str, Any] = {"timeout": 60, "cwd": str(tmp_path)}
+        usual: dict[str, Any] = {"timeout": 60, "cwd": str(tmp_path), "env": (*PASSED_ON, RUN)}  # see leftovers.py
         opened.append(Command(argv=argv, **(usual | settings)))
         return opened[-1]
 
@@ -118,7 +119,7 @@ async def test_what_an_alarm_says_is_data_and_never_a_part_of_the_command(comman
     assert files(tmp_path) == []
 
 
-async def test_its_environment_is_the_wake_and_what_is_named(command: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_its_environment_is_the_wake_and_what_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"WAKEFUL_DB": "postgresql://u:secret@db", "API_KEY": "k", "HOME": "/home/w"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("TZ", raising=False)
@@ -126,7 +127,7 @@ async def test_its_environment_is_the_wake_and_what_is_named(command: Open, monk
     wake = a_wake("Good morning", label="Brief", conversation_id="c-1", target="ops", last_error="HTTP 503", attempt=2)
 
     async def environment(**settings: Any) -> dict[str, str]:
-        outcome = await command(*dump, **settings).deliver(wake)
+        outcome = await Command(argv=dump, **settings).deliver(wake)
         assert isinstance(outcome, Completed), outcome
         found: dict[str, str] = json.loads(outcome.result)
         return {name: value for name, value in found.items() if name != "LC_CTYPE"}  # Python sets it

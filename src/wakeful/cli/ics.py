@@ -32,19 +32,22 @@ _SHOWN: Final = ("wake_message", "when", "fire_at", "cron_expr", "timezone", "ta
 @click.argument("file")
 @click.option("--to", "target", default="", metavar="TARGET", help="Where the wakes go. Default: `default_target`.")
 @click.option("--tz", metavar="ZONE", help="The zone of times without one, and of whole days. Default: as for `at`.")
-@click.option("--dry-run", is_flag=True, help="Only show what there is, and what cannot be taken over and why.")
-def import_ics(file: str, target: str, tz: str | None, dry_run: bool) -> int:
+@click.option("--yes", is_flag=True, help="Set the alarms; without it they are only shown.")
+@click.option("--dry-run", is_flag=True, help="Only show them, which is what happens without --yes.")
+def import_ics(file: str, target: str, tz: str | None, yes: bool, dry_run: bool) -> int:
     """Set alarms for the events of a calendar file, and for their reminders.
 
     FILE is an .ics file, or - for stdin. An event becomes one alarm for each of its reminders (VALARM), or one at its
-    start; a recurring one becomes a series. It can be run again: what has not changed is left alone, what has is
-    updated, and an event that the file calls cancelled is cancelled. The exit status is 1 when an event was left out.
-    Columns in a pipe: line, what becomes of it, event, alarms, next fire, why not.
+    start; a recurring one becomes a series. Without --yes it only shows what would be set. It can be run again: what
+    has not changed is left alone, what has is updated, and an event that the file calls cancelled is cancelled. The
+    exit status is 1 when an event was left out. Columns in a pipe: line, what becomes of it, event, alarms, next fire,
+    why not.
     """
     from wakeful.transfer.ics import CalendarDefaults, read_events
 
     usual = CalendarDefaults(asked().zone(tz).name, target, SystemClock().now())
     found = read_events(_data(file), usual)
+    dry_run = dry_run or not yes
     done = (
         [tried(event) for event in found]
         if dry_run
@@ -78,7 +81,9 @@ def _tell(done: Sequence[ImportedEvent], out: Output, *, dry_run: bool) -> None:
         click.echo(_line(one, out.width) if out.terminal else "\t".join(_cells(one)))
     if out.terminal:
         said = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-        click.echo(f"{len(done)} events: {said or 'nothing'}." + (" Nothing was changed." if dry_run else ""))
+        click.echo(
+            f"{len(done)} events: {said or 'nothing'}." + (" Nothing was set. To set them: --yes" if dry_run else "")
+        )
 
 
 def _cells(one: ImportedEvent) -> list[str]:

@@ -1,20 +1,24 @@
 """A crontab, line by line: what each job is, or why wakeful cannot take it over. Pure.
 
-wakeful runs no commands. A job becomes an alarm whose wake says the command; whoever receives the wake runs it.
+A job becomes an alarm whose wake says the command. What runs it is named by the operator: a target of kind `command`
+for each command, or a receiver of the wakes. What an alarm says is never executed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
 from wakeful.errors import InvalidRequest
+from wakeful.runtime.logs import printable
 from wakeful.schedule import describe
 from wakeful.schedule.expression import schedule
 
@@ -24,6 +28,7 @@ _FIELDS: Final = 5
 _SHORTHANDS: Final = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 _PERCENT: Final = re.compile(r"(?<!\\)%")
 NEXT: Final = 3
+TIMEOUT: Final = "1d"  # cron has no limit
 
 
 class CronJob(Struct, frozen=True, kw_only=True):
@@ -47,6 +52,18 @@ class CronJob(Struct, frozen=True, kw_only=True):
         if self.user:
             fields["user"] = self.user
         return fields if self.stdin is None else fields | {"stdin": self.stdin}
+
+    @property
+    def target(self) -> str:
+        """The target of this command: the same in every crontab, wherever the line stands."""
+        return f"cron-{_digest(self.user, self.command, self.stdin)[:8]}"
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """How cron runs it; the input that its line has comes before the wake."""
+        if self.stdin is None:
+            return ("/bin/sh", "-c", self.command)
+        return ("/bin/sh", "-c", f"printf '%s\\n' {shlex.quote(self.stdin)} | (\n{self.command}\n)")
 
 
 class Crontab(Struct, frozen=True):
@@ -159,9 +176,36 @@ def _times(expr: str, timezone: str, now: datetime) -> tuple[datetime, ...]:
 
 def _key(*parts: str | None) -> str:
     """The same job has the same key: taking a crontab over again sets nothing twice."""
+    return f"crontab:{_digest(*parts)[:32]}"
+
+
+def _digest(*parts: str | None) -> str:
     text = "\0".join("" if part is None else part for part in parts)
-    return f"crontab:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _numbered(job: CronJob, count: int) -> CronJob:
     return CronJob(**{name: getattr(job, name) for name in job.__struct_fields__} | {"key": f"{job.key}#{count}"})
+
+
+def tables(jobs: Iterable[CronJob]) -> str:
+    """The `[targets.cron-…]` tables of these jobs, for a settings file: one for each command."""
+    lines: dict[str, list[CronJob]] = {}
+    for job in jobs:
+        lines.setdefault(job.target, []).append(job)
+    return "\n".join(_table(name, same) for name, same in lines.items())
+
+
+def _table(name: str, jobs: list[CronJob]) -> str:
+    said = [f"# line {job.line}: {printable(job.original)}" for job in jobs]
+    if user := jobs[0].user:
+        said.append(f"# There it runs as {printable(user)}, here as the user of wakeful.")
+    argv = ", ".join(map(_toml, jobs[0].argv))
+    settings = (f"[targets.{name}]", 'kind = "command"', f"argv = [{argv}]", 'cwd = "~"', f'timeout = "{TIMEOUT}"')
+    return "\n".join((*said, *settings)) + "\n"
+
+
+def _toml(text: str) -> str:
+    """A text as a settings file has it, where `${` stands for a variable."""
+    quoted = msgspec.json.encode(text.replace("${", "$${")).decode()
+    return quoted.replace("\x7f", "\\u007f")

@@ -193,6 +193,22 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
     "fires of a rule in another zone are counted in the event loop": Source(
         "wakeful.dispatcher.upkeep", "await _computed(decided, found)", "decided()"
     ),
+    "of a program's group only the program is ended": Source(
+        "wakeful.runtime.child", "        os.killpg(group, number)\n", "        os.kill(group, number)\n"
+    ),
+    "a program that ignores SIGTERM goes on": Source(
+        "wakeful.runtime.child",
+        "    if _is_there(process):\n        _signal(group, signal.SIGKILL)\n",
+        "",
+    ),
+    "a program gets all of wakeful's environment": Source(
+        "wakeful.targets.command",
+        "for name in names if name.encode() in os.environb}",
+        "for name in os.environ}",
+    ),
+    "a final exit status is tried again": Source(
+        "wakeful.targets.command", "retryable=not (by_itself and ended.status in final_codes)", "retryable=True"
+    ),
     "the next suspect waits for a tick": Source(
         "wakeful.dispatcher.delivery",
         "        if flight.alarm.is_suspect and self._suspects.survived():\n",
