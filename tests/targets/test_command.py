@@ -127,7 +127,9 @@ async def test_its_environment_is_the_wake_and_what_is_named(monkeypatch: pytest
     wake = a_wake("Good morning", label="Brief", conversation_id="c-1", target="ops", last_error="HTTP 503", attempt=2)
 
     async def environment(**settings: Any) -> dict[str, str]:
-        outcome = await Command(argv=dump, **settings).deliver(wake)
+        target = Command(argv=dump, **settings)
+        outcome = await target.deliver(wake)
+        await target.close()
         assert isinstance(outcome, Completed), outcome
         found: dict[str, str] = json.loads(outcome.result)
         return {name: value for name, value in found.items() if name != "LC_CTYPE"}  # Python sets it
