@@ -9,6 +9,7 @@ from typing import Final
 from bench.environments import Kind
 from msgspec import Struct
 
+from tests.platforms import hosted
 from tests.platforms.pages import woken_and_resumed
 from tests.platforms.trial import Trial
 
@@ -28,5 +29,8 @@ class Platform(Struct, frozen=True):
 PLATFORMS: Final = (
     Platform("mcp-inbox", woken_and_resumed, kind=None),
     Platform("openai-agents", woken_and_resumed),
+    Platform("langgraph-server", hosted.langgraph_server),
+    Platform("a2a", hosted.a2a),
+    Platform("openai-session", hosted.openai_session, kind=None),
 )
 BY_NAME: Final = {platform.name: platform for platform in PLATFORMS}
