@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from wakeful.alarm import INBOX, Completed, Failed, Fire, Outcome, Snoozed, Wake
 from wakeful.alarm.backoff import backoff
 from wakeful.clock import Clock
-from wakeful.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable, TooMany
+from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, WakefulError
 from wakeful.remote.decoding import FetchedWake
 from wakeful.service import TakenWake
 from wakeful.targets.handler import Handler
@@ -162,20 +162,22 @@ class InboxWorker:
                 log.warning("the report on %s did not get through, and is said again: %s", fire.id, error.message)
                 failures += 1
                 await self._clock.sleep(backoff(failures - 1, base=FIRST_WAIT, cap=LONGEST_WAIT).total_seconds())
-            except (Conflict, NotFound) as error:  # somebody else has reported on it, or taken it back
+            except WakefulError as error:  # somebody else has reported on it, or taken it back
                 log.warning("the report on %s was not taken: %s", fire.id, error.message)
                 return
 
     async def _renew(self, fire: Fire) -> None:
         """Keep the lease while the work lasts."""
+        since = fire.delivered_at or fire.scheduled_for
         while fire.report_by is not None:
-            lease = (fire.report_by - (fire.delivered_at or fire.scheduled_for)).total_seconds()
+            lease = (fire.report_by - since).total_seconds()
             await self._clock.sleep(max(lease * RENEW_AT, SHORTEST_RENEWAL))
             try:
-                await self._verbs.working(fire.id)
+                fire = await self._verbs.working(fire.id)
+                since = fire.updated_at
             except (StoreUnavailable, TooMany):
                 continue
-            except (Conflict, NotFound) as error:
+            except WakefulError as error:
                 log.warning("%s is no longer ours: %s", fire.id, error.message)
                 return
 
