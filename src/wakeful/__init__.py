@@ -106,7 +106,7 @@ _HOMES = {
     "Why": "service",
     "HistoryStatus": "service.history",
     "Pending": "service.history",
-    "LiveEvent": "service.subscription",
+    "LiveEvent": "service.live",
     "Matches": "store",
     "Stats": "store",
     "SyncWakeful": "python.sync",
