@@ -14,6 +14,7 @@ import pytest
 from tests.commands import PROGRAM
 from tests.interfaces.pty_world import environ, piped
 from tests.interfaces.test_command_target import until
+from tests.remote.world import serving_process
 from tests.targets.test_command import PID, is_running, number_in, python
 
 Wait = Callable[..., "subprocess.Popen[str]"]
@@ -148,6 +149,15 @@ def test_interrupted_it_ends_the_program_and_the_wake_is_not_lost(deliver: Path,
     assert waiting.returncode == 0
     assert line(wait("-n", "1", "--", *PROMPT))[1] == "completed"
     assert fire_of(deliver, id)["attempts"] == 2
+
+
+def test_it_works_on_the_wakes_of_a_server(tmp_path: Path, wait: Wait) -> None:
+    with serving_process(tmp_path, "--db", "server.db") as serving:
+        ours = {"WAKEFUL_URL": serving.url}
+        set_ = piped("at", "1s", "Good morning", "--json", cwd=tmp_path, env=ours)[0]
+        argv = ("/bin/sh", "-c", 'echo "$WAKEFUL_ALARM_ID ${WAKEFUL_REPORT_TOKEN:-none}"')
+        waiting = wait("-n", "1", "--url", serving.url, "--", *argv)
+        assert line(waiting)[1:] == ["completed", f"{json.loads(set_)['id']} none"]
 
 
 def test_a_program_that_takes_too_long_is_ended_and_reported_as_failed(deliver: Path, wait: Wait) -> None:

@@ -25,7 +25,7 @@ _HEAD: Final = """\
 _TABLES: Final = """\
 # Where wakes go, by name. Without a target an alarm waits in its owner's inbox.
 # [targets.hook]
-# kind = "webhook"            # webhook, router, table or notify: docs/targets/ has a page for each
+# kind = "webhook"            # webhook, router, table, notify or command: docs/targets/ has a page for each
 # url = "https://example.com/wake"
 # secret = "at least 24 characters, for the signature"
 
