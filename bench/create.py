@@ -20,7 +20,7 @@ from msgspec import Raw
 import wakeful
 from bench import bare
 from bench.worlds import World
-from wakeful.alarm.request import CreateRequest
+from wakeful.model.requests import CreateRequest
 from wakeful.process.server import tune_interpreter
 
 ROUNDS = 5  # alone and together in turn: the machine's speed changes from one second to the next

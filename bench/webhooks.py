@@ -21,11 +21,12 @@ import aiohttp
 import wakeful
 from bench import bare
 from bench.worlds import World
-from wakeful.alarm import Outcome, Wake
 from wakeful.clock import SystemClock
 from wakeful.dispatcher import ServedTarget
+from wakeful.model.outcome import Outcome
 from wakeful.process.application import build
 from wakeful.process.server import run_process, tune_interpreter
+from wakeful.rules.wake import Wake
 from wakeful.settings import Settings
 from wakeful.targets import Target
 from wakeful.targets.webhook import Webhook

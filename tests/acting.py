@@ -9,8 +9,10 @@ from typing import Any
 from msgspec import Raw
 from msgspec.structs import replace
 
-from wakeful.alarm import DEFAULT_POLICY, INBOX, Alarm, Defaults, Origin, Wanted, create
-from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, wanted_alarm, wanted_change
+from wakeful.model.alarm import DEFAULT_POLICY, INBOX, Alarm
+from wakeful.model.requests import CreateRequest, Defaults, EditRequest, OnConflict, Origin, Wanted
+from wakeful.rules.create import create
+from wakeful.rules.wanted import wanted_alarm, wanted_change
 from wakeful.service import Alarms, Caller, Created, Service
 
 USUAL = Defaults(timezone="UTC", target=INBOX, max_failures=5, policy=DEFAULT_POLICY)

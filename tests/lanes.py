@@ -33,7 +33,7 @@ QUICK: Final = (
     "interfaces/test_same_everywhere.py",
 )
 NOT_QUICK: Final = (  # these wait, or count for many seconds
-    "alarm/test_long_lives.py",
+    "rules/test_long_lives.py",
     "dispatcher/test_room.py",
     "dispatcher/test_settling.py",
     "dispatcher/test_stopping.py",

@@ -20,14 +20,14 @@ from wakeful.settings.kinds import TARGET_KINDS
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "wakeful"
 MIGRATIONS = "store/sql/migrations/"
-GENERATED = "alarm/keywords.py"  # from the others: a test in tests/typing says when it is to be written anew
+GENERATED = "model/keywords.py"  # from the others: a test in tests/typing says when it is to be written anew
 MOST = {"field": 6, "policy": 3, "fire status": 4, "target": 2}
 # Something there is of each, and where it is named besides: there its value is used to decide, or means something else.
 SAMPLES: dict[str, tuple[str, set[str]]] = {
     "field": (
         "isolated",
         # A column of others' tables, and a conversation of its own at an agent platform.
-        {"alarm/task.py", "mcp/task_tools.py", "targets/table.py", "targets/langgraph.py", "targets/a2a.py"},
+        {"rules/task.py", "mcp/task_tools.py", "targets/table.py", "targets/langgraph.py", "targets/a2a.py"},
     ),
     "policy": ("grace", {"settings/__init__.py"}),  # a setting too
     "fire status": (
@@ -35,9 +35,9 @@ SAMPLES: dict[str, tuple[str, set[str]]] = {
         # An alarm can be snoozed as well as a fire: an event of that name, an outcome, what is said of many at once.
         # And it has a colour, and a sign.
         {
-            "alarm/edit.py",
-            "alarm/settle.py",
-            "alarm/undo.py",
+            "rules/edit.py",
+            "rules/settle.py",
+            "rules/undo.py",
             "service/live.py",
             "dispatcher/observability.py",
             "cli/colours.py",
@@ -111,11 +111,11 @@ def test_every_kind_of_target_is_where_it_is_said_to_be(kind: str) -> None:
 # Tried on a copy
 
 FIELD: dict[str, list[tuple[str, str]]] = {
-    "alarm/request.py": [
+    "model/requests.py": [
         ("    payload: Annotated[\n", '    colour: Annotated[str | None, about("Its colour.", "red")] = None\n'),
     ],
-    "alarm/model.py": [('    wake_message: str = ""\n', '    colour: str = ""\n')],
-    "alarm/wake.py": [
+    "model/alarm.py": [('    wake_message: str = ""\n', '    colour: str = ""\n')],
+    "rules/wake.py": [
         ("    label: str\n", "    colour: str\n"),
         ("            label=alarm.label,\n", "            colour=alarm.colour,\n"),
     ],
@@ -128,13 +128,15 @@ import sys
 from datetime import UTC, datetime
 from click.testing import CliRunner
 from tests.acting import Draft, edit
-from wakeful.alarm import Wake, differences, fire_now, update
-from wakeful.alarm.request import CreateRequest
+from wakeful.rules.wake import Wake
+from wakeful.rules.create import differences
+from wakeful.rules.edit import fire_now, update
+from wakeful.model.requests import CreateRequest
 from wakeful.cli import main
 from wakeful.errors import InvalidRequest
 from wakeful.http.answers import InboxWake
 from wakeful.mcp import agent_views, schemas
-from wakeful.alarm.arguments import request_fields, set_arguments
+from wakeful.rules.arguments import request_fields, set_arguments
 from wakeful.service.views import AlarmView, encode
 
 now = datetime.now(UTC)

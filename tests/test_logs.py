@@ -12,9 +12,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.dispatcher.conftest import World, clock, outbox, place, store, world
-from wakeful.alarm import Delivered, Failed, Outcome, Row, Wake
 from wakeful.dispatcher.observability import shown
 from wakeful.errors import InvalidConfig
+from wakeful.model.alarm import Row
+from wakeful.model.outcome import Delivered, Failed, Outcome
+from wakeful.rules.wake import Wake
 from wakeful.runtime.logs import FIRST, FORMATS, HIDDEN, SPAN, Summing, log_to_stderr, redacted
 from wakeful.settings import Settings, load
 from wakeful.targets.handler import Handler

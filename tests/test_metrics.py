@@ -11,13 +11,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.acting import acting
 from tests.dispatcher.conftest import World, clock, outbox, place, store, world
-from wakeful.alarm import Failed, Snoozed
-from wakeful.alarm.budget import Scope
-from wakeful.alarm.model import Interface, SkipReason
-from wakeful.alarm.request import ReportRequest
 from wakeful.dispatcher import ServedTarget
 from wakeful.dispatcher.store_clock import ClockJumpDetector
 from wakeful.errors import StoreUnavailable
+from wakeful.model.alarm import Interface, SkipReason
+from wakeful.model.outcome import Failed, Snoozed
+from wakeful.model.requests import ReportRequest
+from wakeful.rules.budget import Scope
 from wakeful.runtime.metrics import COUNTERS, GAUGES, HISTOGRAMS, Metrics
 from wakeful.service import Service
 from wakeful.testing import ManualClock

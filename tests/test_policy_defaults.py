@@ -15,10 +15,9 @@ import wakeful
 from tests.interfaces.mcp_world import Agent, door
 from tests.interfaces.world import serving
 from tests.seeds.conftest import Gateway, clock, gateway
-from wakeful.alarm import Policy
-from wakeful.alarm.model import NEW_POLICY
 from wakeful.cli import main
 from wakeful.errors import InvalidConfig
+from wakeful.model.alarm import NEW_POLICY, Policy
 from wakeful.process.application import build_targets
 from wakeful.settings import FOREVER, Settings, load
 from wakeful.settings.values import default_policy

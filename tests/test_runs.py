@@ -201,14 +201,14 @@ def test_wrong():
 def test_durations_are_summed_by_directory_and_by_file(tmp_path: Path) -> None:
     (tmp_path / "quick.xml").write_text(
         """<testsuites><testsuite time="1.2" timestamp="2026-11-19T17:00:00.1+00:00">
-        <testcase classname="tests.alarm.test_a.TestB" name="test_c[x|\ny]" time="1.5"/>
+        <testcase classname="tests.rules.test_a.TestB" name="test_c[x|\ny]" time="1.5"/>
         <testcase classname="tests.test_runs" name="test_d" time="0.5"/></testsuite></testsuites>"""
     )
     found = durations.page([durations.read(tmp_path / "quick.xml")])
     assert "## ./scripts/test quick\n\n2026-11-19: 2 tests in 1 seconds, 2 seconds in all processes." in found
     assert "| alarm | 1 | 2 | 75% |" in found
-    assert "| tests/alarm/test_a.py | 1 | 2 | 75% |" in found
-    assert "| `tests/alarm/test_a.py::test_c[x\\| y]` | 1.5 |" in found
+    assert "| tests/rules/test_a.py | 1 | 2 | 75% |" in found
+    assert "| `tests/rules/test_a.py::test_c[x\\| y]` | 1.5 |" in found
     assert "| `tests/test_runs.py::test_d` | 0.5 |" in found
 
 

@@ -15,12 +15,6 @@ from wakeful._version import __version__
 
 if TYPE_CHECKING:
     from wakeful import agents
-    from wakeful.alarm import Alarm, Fire, Policy, Wake
-    from wakeful.alarm.arguments import When
-    from wakeful.alarm.keywords import OpenKeywords, PolicyKeywords, UpdateKeywords
-    from wakeful.alarm.model import AlarmStatus, FireStatus, Kind
-    from wakeful.alarm.owner_settings import OwnerSettingsView, SettingsRequest
-    from wakeful.alarm.request import CreateRequest, EditRequest, OnConflict, PolicyRequest, ReportRequest
     from wakeful.errors import (
         Conflict,
         Forbidden,
@@ -36,9 +30,14 @@ if TYPE_CHECKING:
         UnknownTarget,
         WakefulError,
     )
+    from wakeful.model.alarm import Alarm, AlarmStatus, Fire, FireStatus, Kind, Policy
+    from wakeful.model.keywords import OpenKeywords, PolicyKeywords, UpdateKeywords
+    from wakeful.model.owner_settings import OwnerSettingsView, SettingsRequest
+    from wakeful.model.requests import CreateRequest, EditRequest, OnConflict, PolicyRequest, ReportRequest, When
     from wakeful.process.application import Wakeful, open, open_sync
     from wakeful.python.sync import SyncWakeful
     from wakeful.remote import RemoteWakeful
+    from wakeful.rules.wake import Wake
     from wakeful.schedule import Understood, describe, parse
     from wakeful.service import (
         Alarms,
@@ -57,21 +56,21 @@ if TYPE_CHECKING:
     from wakeful.targets.handler import HandlerFunction, Snooze
 
 _HOMES = {
-    "Alarm": "alarm",
-    "Fire": "alarm",
-    "Policy": "alarm",
-    "Wake": "alarm",
-    "When": "alarm.arguments",
-    "AlarmStatus": "alarm.model",
-    "FireStatus": "alarm.model",
-    "Kind": "alarm.model",
-    "CreateRequest": "alarm.request",
-    "OwnerSettingsView": "alarm.owner_settings",
-    "SettingsRequest": "alarm.owner_settings",
-    "EditRequest": "alarm.request",
-    "OnConflict": "alarm.request",
-    "PolicyRequest": "alarm.request",
-    "ReportRequest": "alarm.request",
+    "Alarm": "model.alarm",
+    "Fire": "model.alarm",
+    "Policy": "model.alarm",
+    "Wake": "rules.wake",
+    "When": "model.requests",
+    "AlarmStatus": "model.alarm",
+    "FireStatus": "model.alarm",
+    "Kind": "model.alarm",
+    "CreateRequest": "model.requests",
+    "OwnerSettingsView": "model.owner_settings",
+    "SettingsRequest": "model.owner_settings",
+    "EditRequest": "model.requests",
+    "OnConflict": "model.requests",
+    "PolicyRequest": "model.requests",
+    "ReportRequest": "model.requests",
     "Wakeful": "process.application",
     "open": "process.application",
     "open_sync": "process.application",
@@ -88,9 +87,9 @@ _HOMES = {
     "Unauthorized": "errors",
     "UnknownTarget": "errors",
     "WakefulError": "errors",
-    "OpenKeywords": "alarm.keywords",
-    "PolicyKeywords": "alarm.keywords",
-    "UpdateKeywords": "alarm.keywords",
+    "OpenKeywords": "model.keywords",
+    "PolicyKeywords": "model.keywords",
+    "UpdateKeywords": "model.keywords",
     "RemoteWakeful": "remote",
     "Understood": "schedule",
     "describe": "schedule",

@@ -9,8 +9,10 @@ from playwright.async_api import Locator, Page, expect
 
 from tests.interfaces.world import Visitor
 from tests.remote.world import until
-from wakeful.alarm import Alarm, Completed, Failed, Outcome, Wake
 from wakeful.dispatcher import ServedTarget
+from wakeful.model.alarm import Alarm
+from wakeful.model.outcome import Completed, Failed, Outcome
+from wakeful.rules.wake import Wake
 from wakeful.store import FireQuery
 from wakeful.testing import store_of, targets_of
 

@@ -12,11 +12,13 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from wakeful.alarm import Alarm, Completed, Fire, Outcome, Wake, coming
-from wakeful.alarm.model import Attempt
 from wakeful.clock import SystemClock
 from wakeful.dispatcher import ServedTarget
+from wakeful.model.alarm import Alarm, Attempt, Fire
+from wakeful.model.outcome import Completed, Outcome
 from wakeful.process.application import Wakeful, build
+from wakeful.rules.plan import coming
+from wakeful.rules.wake import Wake
 from wakeful.settings import Settings
 from wakeful.testing import store_of, targets_of
 from wakeful.testing.conformance.making import a_fire, added, an_alarm, change, settled

@@ -10,7 +10,7 @@ from playwright.async_api import Browser, Locator, Page, expect
 from tests.dashboard.browser import reading
 from tests.dashboard.driving import SOON, is_live, press
 from tests.interfaces.world import Visitor
-from wakeful.alarm.request import CreateRequest
+from wakeful.model.requests import CreateRequest
 from wakeful.service.bulk import SLICE
 from wakeful.store import AlarmQuery
 from wakeful.testing import store_of

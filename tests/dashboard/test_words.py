@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wakeful.alarm import ALARM_STATUSES, FIRE_STATUSES
 from wakeful.dashboard.words import MARKED, SHOWN, SIGNS, is_cut, pretty, state, visible
+from wakeful.model.alarm import ALARM_STATUSES, FIRE_STATUSES
 from wakeful.service.figures import outcome_of
 from wakeful.store.maintenance import StepCount
 

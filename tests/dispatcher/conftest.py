@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from tests.acting import Draft, keep
 from tests.store.conftest import clock, outbox, place, store
-from wakeful.alarm import Alarm, Fire, Policy
 from wakeful.clock import Clock
 from wakeful.dispatcher import Dispatcher, ServedTarget
+from wakeful.model.alarm import Alarm, Fire, Policy
 from wakeful.runtime.metrics import Metrics
 from wakeful.service import Service
 from wakeful.settings import Settings

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Failed
 from wakeful.dispatcher.breaker import (
     APART,
     FIRST_PAUSE,
@@ -21,6 +20,8 @@ from wakeful.dispatcher.breaker import (
     Breaker,
     Holds,
 )
+from wakeful.model.alarm import Alarm
+from wakeful.model.outcome import Failed
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import an_alarm
 from wakeful.testing.manual_clock import NEW_YEAR

@@ -12,11 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.acting import acting
-from wakeful.alarm import Failed
-from wakeful.alarm.budget import Allowance, Charge, Refusal
-from wakeful.alarm.request import ReportRequest
 from wakeful.errors import StoreUnavailable
 from wakeful.model.limits import OwnerLimits
+from wakeful.model.outcome import Failed
+from wakeful.model.requests import ReportRequest
+from wakeful.rules.budget import Allowance, Charge, Refusal
 from wakeful.settings.tables import BudgetSettings
 from wakeful.store import AlarmQuery, EventQuery
 from wakeful.testing.conformance.making import an_alarm

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.zone_worlds import BERLIN, NO_SUMMER_TIME, TODAY, TOMORROW, machine, process_on
-from wakeful.alarm import Alarm, Delivered
+from wakeful.model.alarm import Alarm
+from wakeful.model.outcome import Delivered
 from wakeful.schedule import recurrence_schedule, zone
 from wakeful.schedule.recurrence_schedule import RuleSchedule
 from wakeful.testing import ManualClock

@@ -7,8 +7,10 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from tests.acting import acting
-from wakeful.alarm import Alarm, Change, Completed, Delivered, Failed, Outcome, Row, Snoozed, Wake
-from wakeful.alarm.request import EditRequest, ReportRequest
+from wakeful.model.alarm import Alarm, Change, Row
+from wakeful.model.outcome import Completed, Delivered, Failed, Outcome, Snoozed
+from wakeful.model.requests import EditRequest, ReportRequest
+from wakeful.rules.wake import Wake
 from wakeful.testing.conformance import Outbox
 
 from .conftest import OWNER, World
@@ -274,7 +276,7 @@ async def test_an_alarm_that_can_no_longer_be_planned_is_set_aside(world: World)
 async def _spoil(world: World, alarm: Alarm) -> None:
     from msgspec.structs import replace
 
-    from wakeful.alarm import Change
+    from wakeful.model.alarm import Change
 
     spoilt = replace(alarm, timezone="Nowhere/Land")
     [answer] = await world.store.settle([Change(claim=alarm.claim, version=alarm.version, after=spoilt, edited=True)])

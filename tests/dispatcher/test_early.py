@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
 from tests.acting import acting
-from wakeful.alarm import Alarm
 from wakeful.dispatcher import Dispatcher
+from wakeful.model.alarm import Alarm
 from wakeful.testing import ManualClock
 
 from .conftest import OWNER, World

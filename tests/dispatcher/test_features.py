@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from wakeful.alarm import Alarm
 from wakeful.dispatcher import Dispatcher
+from wakeful.model.alarm import Alarm
 from wakeful.runtime.metrics import Metrics
 from wakeful.settings import Settings
 from wakeful.store import Store, Worker

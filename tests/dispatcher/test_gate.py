@@ -10,10 +10,11 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from tests.acting import acting
-from wakeful.alarm import Delivered, Failed, Outcome, Wake
-from wakeful.alarm.request import EditRequest, PolicyRequest
 from wakeful.errors import InvalidRequest, StoreUnavailable
 from wakeful.model.limits import OwnerLimits
+from wakeful.model.outcome import Delivered, Failed, Outcome
+from wakeful.model.requests import EditRequest, PolicyRequest
+from wakeful.rules.wake import Wake
 from wakeful.runtime.metrics import Metrics
 from wakeful.settings.tables import BudgetSettings, CheckSettings
 from wakeful.store import EventQuery

@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from tests.acting import acting
-from wakeful.alarm import Delivered, Failed, Outcome, Wake
 from wakeful.dispatcher import Dispatcher
 from wakeful.dispatcher.breaker import OPENS_AFTER
+from wakeful.model.outcome import Delivered, Failed, Outcome
+from wakeful.rules.wake import Wake
 from wakeful.testing.conformance.making import an_alarm
 from wakeful.testing.receiver import RecordingTarget
 

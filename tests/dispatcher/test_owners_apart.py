@@ -9,8 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.acting import acting
-from wakeful.alarm import Alarm, Delivered, Failed, Outcome, Policy, Wake, release
 from wakeful.dispatcher.breaker import APART, LONGEST_HOLD, OPENS_AFTER, TOGETHER
+from wakeful.model.alarm import Alarm, Policy
+from wakeful.model.outcome import Delivered, Failed, Outcome
+from wakeful.rules.settle import release
+from wakeful.rules.wake import Wake
 from wakeful.testing.conformance.making import an_alarm
 
 from .conftest import World

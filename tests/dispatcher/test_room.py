@@ -8,9 +8,10 @@ from datetime import datetime
 
 import pytest
 
-from wakeful.alarm import Delivered, Outcome, Wake
 from wakeful.clock import SystemClock
 from wakeful.dispatcher.flights import Flight, Flights, ServedTarget
+from wakeful.model.outcome import Delivered, Outcome
+from wakeful.rules.wake import Wake
 from wakeful.testing import ManualClock
 from wakeful.testing.conformance.making import an_alarm
 from wakeful.testing.receiver import RecordingTarget

@@ -12,13 +12,13 @@ import pytest
 from tests.acting import acting
 from tests.dispatcher.test_isolation import running
 from tests.dispatcher.test_stopping import GoesAway
-from wakeful.alarm import Alarm, Change
 from wakeful.clock import SystemClock, stopwatch
 from wakeful.dispatcher import Dispatcher
 from wakeful.dispatcher.settler import ENOUGH, FIRST_WAIT
 from wakeful.errors import StoreUnavailable
 from wakeful.http.health import judged
 from wakeful.http.security.guard import Refusal
+from wakeful.model.alarm import Alarm, Change
 from wakeful.store import Settled
 from wakeful.testing.conformance.making import an_alarm
 

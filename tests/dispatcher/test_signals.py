@@ -10,8 +10,9 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from tests.acting import acting
-from wakeful.alarm import Delivered, Outcome, Wake
 from wakeful.errors import InvalidRequest
+from wakeful.model.outcome import Delivered, Outcome
+from wakeful.rules.wake import Wake
 from wakeful.service import Alarms, Signalled
 from wakeful.settings.tables import BudgetSettings
 from wakeful.store import AlarmQuery

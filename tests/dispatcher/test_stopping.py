@@ -12,12 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from tests.acting import acting
-from wakeful.alarm import Change, Delivered, Failed, Policy
-from wakeful.alarm.outcome import ReportOutcome
-from wakeful.alarm.request import EditRequest, ReportRequest
 from wakeful.clock import SystemClock
 from wakeful.dispatcher import Dispatcher
 from wakeful.errors import StoreUnavailable
+from wakeful.model.alarm import Change, Policy
+from wakeful.model.outcome import Delivered, Failed, ReportOutcome
+from wakeful.model.requests import EditRequest, ReportRequest
 from wakeful.store import Claim, Claimed, Settled
 from wakeful.testing.conformance.making import an_alarm
 

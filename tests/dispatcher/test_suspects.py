@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from wakeful.alarm import Delivered, Outcome, Wake
-from wakeful.alarm.model import SUSPECT
-from wakeful.alarm.suspect import ALONE, DEATHS_LIMIT
 from wakeful.dispatcher import Dispatcher
 from wakeful.dispatcher.claiming import GROUP_PROVED_AFTER
 from wakeful.errors import StoreUnavailable
+from wakeful.model.alarm import SUSPECT
+from wakeful.model.outcome import Delivered, Outcome
+from wakeful.rules.suspect import ALONE, DEATHS_LIMIT
+from wakeful.rules.wake import Wake
 from wakeful.store import AlarmQuery
 from wakeful.testing.conformance.making import an_alarm
 

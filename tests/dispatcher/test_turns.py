@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from wakeful.alarm import Alarm
 from wakeful.dispatcher.claiming import BETWEEN, Turns
+from wakeful.model.alarm import Alarm
 from wakeful.store import Claimed, Store, Turn
 from wakeful.store.queries import Naming
 from wakeful.store.sqlite import SqliteStore

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from wakeful.alarm import Completed, Delivered, Failed, Snoozed
+from wakeful.model.outcome import Completed, Delivered, Failed, Snoozed
 from wakeful.runtime.logs import FIRST, SPAN
 from wakeful.targets.inbox import Inbox
 

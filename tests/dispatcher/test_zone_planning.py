@@ -22,8 +22,10 @@ from tests.zone_worlds import (
     machine,
     process_on,
 )
-from wakeful.alarm import Alarm, Change, Delivered, Try, settle
 from wakeful.dispatcher import upkeep
+from wakeful.model.alarm import Alarm, Change
+from wakeful.model.outcome import Delivered, Try
+from wakeful.rules.settle import settle
 from wakeful.runtime.metrics import Metrics
 from wakeful.schedule.zone_rules import ZoneRules
 from wakeful.store import EventQuery

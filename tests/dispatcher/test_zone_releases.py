@@ -19,7 +19,7 @@ import pytest
 
 from tests.acting import Draft, keep
 from tests.zone_worlds import ALWAYS_SUMMER_TIME, NO_SUMMER_TIME, TODAY, TOMORROW, compiled, machine, process_on
-from wakeful.alarm import Alarm, Fire
+from wakeful.model.alarm import Alarm, Fire
 from wakeful.schedule import instant, zone
 from wakeful.schedule.zone_rules import ZoneRules, differing, edition, rules_here
 from wakeful.testing import ManualClock

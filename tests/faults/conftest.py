@@ -19,8 +19,8 @@ import pytest
 
 from tests.acting import Draft
 from tests.databases import database_of
-from wakeful.alarm import Alarm, Fire
 from wakeful.ids import Ids
+from wakeful.model.alarm import Alarm, Fire
 from wakeful.process.application import build_store
 from wakeful.settings import load
 from wakeful.store import AlarmQuery, FireQuery, Store

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from wakeful.alarm.suspect import DEATHS_LIMIT
+from wakeful.rules.suspect import DEATHS_LIMIT
 
 from .conftest import Scene, until
 

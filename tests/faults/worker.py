@@ -19,10 +19,11 @@ import msgspec
 
 import tests.mutants.plant  # noqa: F401 - first: it may plant a fault here too
 import wakeful
-from wakeful.alarm import Alarm, Change, Wake
+from wakeful.model.alarm import Alarm, Change
 from wakeful.process.application import build_store
 from wakeful.process.server import log_to_stderr, work
 from wakeful.python.client import Wakeful
+from wakeful.rules.wake import Wake
 from wakeful.settings import load
 
 Point = Literal["", "claimed", "delivering", "settling", "settled", "creating", "created"]

@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from wakeful.alarm.request import CreateRequest, PolicyRequest
+from wakeful.model.requests import CreateRequest, PolicyRequest
 
 ODD: Final = (
     *("", " ", "\0", "\n", "\t", "\x1b[31m", "\ufeff", "\u202e"),

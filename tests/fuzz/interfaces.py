@@ -16,8 +16,6 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 import wakeful
-from wakeful.alarm.create import PAYLOAD_LIMIT
-from wakeful.alarm.request import CreateRequest
 from wakeful.errors import WakefulError
 from wakeful.http import did
 from wakeful.http.answers import BATCH_LIMIT
@@ -27,6 +25,8 @@ from wakeful.http.security.auth import mint
 from wakeful.http.security.guard import BODY_LIMIT
 from wakeful.http.websocket import INTERNAL_ERROR
 from wakeful.mcp import TASK_TOOLS, TOOLS
+from wakeful.model.requests import CreateRequest
+from wakeful.rules.create import PAYLOAD_LIMIT
 from wakeful.testing import ManualClock, store_of
 
 from .harness import Broke, Parse, Parser

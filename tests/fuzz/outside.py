@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 import wakeful
-from wakeful.alarm import Delivered, Failed
 from wakeful.clock import SystemClock
+from wakeful.model.outcome import Delivered, Failed
 from wakeful.targets.router import Router
 from wakeful.targets.webhook import Webhook
 from wakeful.testing import ManualClock, store_of

@@ -14,28 +14,19 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from tests.seeds.erlang import term_to_binary
-from wakeful.alarm import (
-    DEFAULT_POLICY,
-    Alarm,
-    Defaults,
-    Delivered,
-    Failed,
-    Origin,
-    Task,
-    TaskNews,
-    Try,
-    begin,
-    coming,
-    create,
-    settle,
-)
-from wakeful.alarm.request import CreateRequest, decode, moment, span, wanted_alarm
-from wakeful.alarm.task import Planner
 from wakeful.errors import InvalidRequest, WakefulError
 from wakeful.http.operations import CURSOR
 from wakeful.ids import id_of
 from wakeful.mcp.agent_views import cursor
+from wakeful.model.alarm import DEFAULT_POLICY, Alarm
+from wakeful.model.outcome import Delivered, Failed, Try
+from wakeful.model.requests import CreateRequest, Defaults, Origin
 from wakeful.process.application import build_targets
+from wakeful.rules.create import create
+from wakeful.rules.plan import coming
+from wakeful.rules.settle import begin, settle
+from wakeful.rules.task import Planner, Task, TaskNews
+from wakeful.rules.wanted import decode, moment, span, wanted_alarm
 from wakeful.schedule import describe, duration, parse, schedule, zone
 from wakeful.seeds.alarm_file import LATER, FileAlarm, state_of, taken
 from wakeful.seeds.erlang_terms import Atom, Map, as_json, inspect, read

@@ -18,10 +18,10 @@ from typing import Final, Literal
 import click
 
 from wakeful import __version__
-from wakeful.alarm import Wake
 from wakeful.cli import HELP, main
 from wakeful.http.security.auth import mint
 from wakeful.process.application import Wakeful, build
+from wakeful.rules.wake import Wake
 from wakeful.service import Alarms
 from wakeful.settings import Settings
 from wakeful.testing import store_of

@@ -20,14 +20,14 @@ from starlette.routing import Route
 
 from tests.acting import Draft, acting, keep
 from tests.databases import database_of
-from wakeful.alarm import Alarm
-from wakeful.alarm.owner_settings import OwnerSettings
-from wakeful.alarm.request import PolicyRequest
 from wakeful.dashboard.alarm import RAW
 from wakeful.dashboard.bulk import ON_ALARM
 from wakeful.dashboard.lists import ALARM_FILTERS as LIST_FILTERS
 from wakeful.dashboard.page import Dashboard
 from wakeful.dispatcher import ServedTarget
+from wakeful.model.alarm import Alarm
+from wakeful.model.owner_settings import OwnerSettings
+from wakeful.model.requests import PolicyRequest
 from wakeful.moments import cursor_text
 from wakeful.service.bulk import ON_ALARMS, ON_FIRES
 from wakeful.settings.values import users_of

@@ -12,9 +12,9 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from tests.interfaces.world import serving
-from wakeful.alarm import Event
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized
 from wakeful.http.security.auth import PRINCIPAL, SCOPES, Auth, AuthMiddleware, Principal, mint
+from wakeful.model.alarm import Event
 from wakeful.settings import Settings
 from wakeful.store import Store, Token
 from wakeful.store.sqlite import SqliteStore

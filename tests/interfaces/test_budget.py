@@ -15,10 +15,10 @@ from mcp import Client
 import wakeful
 from tests.interfaces.mcp_world import Agent, door
 from tests.interfaces.world import Visitor, serving
-from wakeful.alarm.budget import Allowance, Charge
-from wakeful.alarm.request import PolicyRequest
 from wakeful.cli import main
 from wakeful.errors import InvalidConfig
+from wakeful.model.requests import PolicyRequest
+from wakeful.rules.budget import Allowance, Charge
 from wakeful.settings import load
 from wakeful.settings.tables import BudgetSettings
 from wakeful.targets.webhook import _answered

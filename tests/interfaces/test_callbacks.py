@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.interfaces.world import Answer, Visitor, serving
-from wakeful.alarm import Fire
 from wakeful.clock import SystemClock
+from wakeful.model.alarm import Fire
 from wakeful.targets.signing import key, sign
 from wakeful.testing.receiver import Receiver
 

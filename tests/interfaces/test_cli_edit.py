@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.interfaces.pty_world import check_snapshot, on_a_terminal, piped
-from wakeful.alarm import Alarm
 from wakeful.cli.edit import changed, text_of
 from wakeful.errors import InvalidRequest
+from wakeful.model.alarm import Alarm
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

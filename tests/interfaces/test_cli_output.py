@@ -12,12 +12,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.interfaces.pty_world import check_snapshot, on_a_terminal, piped
-from wakeful.alarm import ALARM_STATUSES
-from wakeful.alarm.model import FIRE_STATUSES
 from wakeful.cli import times
 from wakeful.cli.colours import is_coloured, painted
 from wakeful.cli.output import Output, clean, table
 from wakeful.errors import NotFound
+from wakeful.model.alarm import ALARM_STATUSES, FIRE_STATUSES
 from wakeful.service import views
 from wakeful.service.diagnosis import State
 

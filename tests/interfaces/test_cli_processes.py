@@ -59,7 +59,8 @@ HEAVY = (
     "asyncpg",
     "msgspec",
     "asyncio",
-    "wakeful.alarm",
+    "wakeful.model",
+    "wakeful.rules",
     "wakeful.settings",
 )
 

@@ -14,9 +14,9 @@ import pytest
 
 import wakeful
 from tests.interfaces.pty_world import check_snapshot, environ, on_a_terminal, piped
-from wakeful.alarm import Policy
-from wakeful.alarm.create import LONGEST_WAIT
 from wakeful.cli.init import SEEDS, settings_text
+from wakeful.model.alarm import Policy
+from wakeful.rules.create import LONGEST_WAIT
 from wakeful.settings import TABLES, Settings, load
 from wakeful.settings.sources import user_db
 from wakeful.testing.receiver import Receiver

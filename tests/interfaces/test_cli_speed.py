@@ -76,7 +76,7 @@ def test_an_ordinary_command_imports_nothing_heavy(folder: Path, command: list[s
 
 def test_help_needs_no_database_and_no_loop(folder: Path) -> None:
     loaded = _imported_by(folder, "--help")
-    assert {"asyncio", "msgspec", "apsw", "wakeful.alarm", "wakeful.settings"}.isdisjoint(loaded)
+    assert {"asyncio", "msgspec", "apsw", "wakeful.model", "wakeful.rules", "wakeful.settings"}.isdisjoint(loaded)
 
 
 def test_who_may_use_a_target_is_known_without_building_it(folder: Path) -> None:

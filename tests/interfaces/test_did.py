@@ -14,12 +14,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 
 from tests.interfaces.world import serving
-from wakeful.alarm import Event
 from wakeful.errors import InvalidConfig, InvalidRequest, TooMany, Unauthorized
 from wakeful.http import did
 from wakeful.http.did import Challenge, Proof, VerifyBody, has_small_order
 from wakeful.http.security.auth import Auth
 from wakeful.http.security.limits import Newcomers
+from wakeful.model.alarm import Event
 from wakeful.process.application import build
 from wakeful.settings import Settings
 from wakeful.store import Store

@@ -14,7 +14,7 @@ from msgspec.structs import asdict, fields, replace
 
 from tests.interfaces.pty_world import on_a_terminal, piped
 from tests.store.copying_world import Databases, an_alarm, end_of
-from wakeful.alarm import Alarm, Attempt, Change, Fire, Policy
+from wakeful.model.alarm import Alarm, Attempt, Change, Fire, Policy
 from wakeful.store import AlarmQuery, FireQuery, Store
 from wakeful.transfer.json_lines import FORMAT, VERSION, Header, ImportResult, bring_in, exported, read_alarms
 

@@ -17,8 +17,8 @@ import pytest
 
 from tests.databases import database_of
 from tests.interfaces.world import Visitor, serving
-from wakeful.alarm import create
-from wakeful.alarm.request import CreateRequest
+from wakeful.model.requests import CreateRequest
+from wakeful.rules.create import create
 from wakeful.schedule import recurrence_schedule, zone
 from wakeful.schedule.recurrence_schedule import RuleSchedule
 from wakeful.service import create as creating

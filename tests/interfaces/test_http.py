@@ -14,8 +14,9 @@ from starlette.types import Message
 import wakeful
 from tests.databases import database_of
 from tests.interfaces.world import Visitor, serving
-from wakeful.alarm import Event, report_token
+from wakeful.model.alarm import Event
 from wakeful.process.application import build
+from wakeful.rules.wake import report_token
 from wakeful.settings import Settings
 from wakeful.testing import store_of
 

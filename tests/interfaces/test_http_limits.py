@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.interfaces.world import Visitor, serving
-from wakeful.alarm import Policy, request
 from wakeful.clock import turn
 from wakeful.http import endpoint
 from wakeful.http.endpoint import operations_of
@@ -17,6 +16,8 @@ from wakeful.http.routes import alarms as http_alarms
 from wakeful.http.routes.alarms import READ_AT_ONCE
 from wakeful.http.security import connection
 from wakeful.http.security.guard import DEPTH_LIMIT
+from wakeful.model.alarm import Policy
+from wakeful.rules import wanted as request
 from wakeful.testing import store_of
 
 

@@ -10,8 +10,8 @@ import pytest
 import wakeful
 from tests.databases import database_of
 from tests.interfaces.world import Visitor, serving
-from wakeful.alarm.request import request_of
 from wakeful.errors import InvalidSchedule, NotFound
+from wakeful.rules.wanted import request_of
 
 SERIES = {"wake_message": "brief", "when": "every weekday at 9am", "timezone": "UTC", "idempotency_key": "brief"}
 

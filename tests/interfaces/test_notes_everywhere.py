@@ -20,9 +20,10 @@ from tests.interfaces.mcp_world import Agent
 from tests.interfaces.mcp_world import door as mcp_door
 from tests.interfaces.test_same_everywhere import said
 from tests.interfaces.world import serving
-from wakeful.alarm.request import CreateRequest, EditRequest, request_of
 from wakeful.cli import main
+from wakeful.model.requests import CreateRequest, EditRequest
 from wakeful.process.application import build
+from wakeful.rules.wanted import request_of
 from wakeful.settings import Settings
 
 ONCE = {"when": "2099-03-29 02:30", "wake_message": "look", "timezone": "Europe/Berlin"}

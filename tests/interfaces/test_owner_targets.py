@@ -10,7 +10,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.acting import Draft, keep
-from wakeful.alarm import Alarm
+from wakeful.model.alarm import Alarm
 from wakeful.store import AlarmQuery
 from wakeful.testing import store_of
 

@@ -17,10 +17,11 @@ from tests.dashboard.pages.desk import Desk
 from tests.databases import database_of
 from tests.interfaces.mcp_world import Agent, door
 from tests.interfaces.world import Visitor, serving
-from wakeful.alarm.request import CreateRequest, request_of
 from wakeful.cli import main
 from wakeful.errors import InvalidSchedule
+from wakeful.model.requests import CreateRequest
 from wakeful.process.application import build
+from wakeful.rules.wanted import request_of
 from wakeful.settings import Settings
 from wakeful.testing import ManualClock
 

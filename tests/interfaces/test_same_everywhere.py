@@ -23,11 +23,12 @@ import wakeful
 from tests.interfaces.mcp_world import door as mcp_door
 from tests.interfaces.world import Visitor, serving
 from tests.seeds.alarm_world import Desk
-from wakeful.alarm import Alarm
-from wakeful.alarm.request import CreateRequest, EditRequest, request_of
 from wakeful.cli import main
 from wakeful.errors import WakefulError
+from wakeful.model.alarm import Alarm
+from wakeful.model.requests import CreateRequest, EditRequest
 from wakeful.process.application import build
+from wakeful.rules.wanted import request_of
 from wakeful.service import views
 from wakeful.service.history import HistoryStatus
 from wakeful.settings import Settings

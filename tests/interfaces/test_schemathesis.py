@@ -29,10 +29,10 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tests.acting import acting
-from wakeful.alarm.request import ReportRequest
 from wakeful.http.app import document
 from wakeful.http.endpoint import operations_of
 from wakeful.http.security.auth import mint
+from wakeful.model.requests import ReportRequest
 from wakeful.process.application import build
 from wakeful.process.server import serve
 from wakeful.settings import Settings

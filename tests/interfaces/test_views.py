@@ -14,14 +14,15 @@ import pytest
 from starlette.routing import Route, WebSocketRoute
 
 from wakeful import errors
-from wakeful.alarm import Fire, Policy
-from wakeful.alarm.request import CreateRequest, PolicyRequest, span
-from wakeful.alarm.request import moment as read_moment
 from wakeful.cli import main
 from wakeful.errors import InvalidRequest, WakefulError
 from wakeful.http.security import guard
+from wakeful.model.alarm import Fire, Policy
 from wakeful.model.limits import BudgetLimits
+from wakeful.model.requests import CreateRequest, PolicyRequest
 from wakeful.process.application import build
+from wakeful.rules.wanted import moment as read_moment
+from wakeful.rules.wanted import span
 from wakeful.service import views
 from wakeful.settings import TABLES, Settings
 from wakeful.testing import ManualClock

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from msgspec.structs import replace
 
 from tests.dashboard.world import Person
-from wakeful.alarm import Wake
+from wakeful.rules.wake import Wake
 from wakeful.store import AlarmQuery, FireQuery
 from wakeful.testing import store_of
 

@@ -18,7 +18,8 @@ import wakeful
 from tests.acting import acting
 from tests.databases import database_of
 from tests.remote.world import command
-from wakeful.alarm import Policy, Wake
+from wakeful.model.alarm import Policy
+from wakeful.rules.wake import Wake
 from wakeful.store import EventQuery
 from wakeful.testing import store_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.alarm.world import alarm
+from tests.rules.world import alarm
 from wakeful.cli.output import schedule_of
 from wakeful.mcp.agent_views import TextBudget, alarm_view
 from wakeful.service.views import view

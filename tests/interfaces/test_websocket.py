@@ -16,9 +16,9 @@ import pytest
 
 from tests.databases import database_of
 from tests.interfaces.world import Visitor, serving
-from wakeful.alarm import Alarm
 from wakeful.http.security.auth import mint
 from wakeful.http.websocket import MESSAGE_LIMIT
+from wakeful.model.alarm import Alarm
 from wakeful.process.application import build
 from wakeful.service.live import CHUNK, QUEUE, TOO_SLOW, WHATS, Live, LiveEvent
 from wakeful.settings import Settings

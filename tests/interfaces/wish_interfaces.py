@@ -20,12 +20,13 @@ from mcp import Client
 
 import wakeful
 from tests.interfaces.mcp_world import Agent, door, taught
-from wakeful.alarm import Alarm, Fire
-from wakeful.alarm.request import CreateRequest, ReportRequest, request_of
 from wakeful.errors import WakefulError
 from wakeful.http.http_server import HttpServer
+from wakeful.model.alarm import Alarm, Fire
+from wakeful.model.requests import CreateRequest, ReportRequest
 from wakeful.process.application import Wakeful
 from wakeful.python.client import Wakeful as AnyWakeful
+from wakeful.rules.wanted import request_of
 from wakeful.service import Changed, Created, TakenWake, views
 from wakeful.service.inbox import missed
 

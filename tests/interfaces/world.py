@@ -12,12 +12,13 @@ from typing import Any
 import aiohttp
 
 from tests.loop_guard import LoopGuard, SlowCallback
-from wakeful.alarm import Delivered, Outcome, Wake
 from wakeful.clock import Clock
 from wakeful.dispatcher import ServedTarget
 from wakeful.http.security.auth import mint
+from wakeful.model.outcome import Delivered, Outcome
 from wakeful.process.application import Wakeful, build
 from wakeful.process.server import serve
+from wakeful.rules.wake import Wake
 from wakeful.settings import Settings
 from wakeful.testing import store_of, targets_of
 

@@ -14,24 +14,15 @@ from typing import Any
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from tests.acting import Draft, edit
-from wakeful.alarm import (
-    INBOX,
-    Alarm,
-    Change,
-    Fire,
-    Outcome,
-    Try,
-    Waiting,
-    begin,
-    is_alone,
-    put_on_trial,
-    settle,
-    update,
-)
 from wakeful.dispatcher.flights import Flight
 from wakeful.dispatcher.settler import Settler
 from wakeful.dispatcher.sql_tasks import SqlTasks
 from wakeful.errors import Conflict, InvalidRequest, NotFound
+from wakeful.model.alarm import INBOX, Alarm, Change, Fire
+from wakeful.model.outcome import Outcome, Try, Waiting
+from wakeful.rules.edit import update
+from wakeful.rules.settle import begin, settle
+from wakeful.rules.suspect import is_alone, put_on_trial
 from wakeful.runtime.metrics import Metrics
 from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, FireQuery

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from msgspec import Struct, field
 
-from wakeful.alarm import Alarm, Fire
+from wakeful.model.alarm import Alarm, Fire
 from wakeful.schedule import schedule
 
 LEASE = timedelta(minutes=2)

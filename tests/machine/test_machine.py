@@ -19,32 +19,13 @@ from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
 from tests.acting import edit
-from wakeful.alarm import (
-    Alarm,
-    Change,
-    Completed,
-    Delivered,
-    Failed,
-    Fire,
-    Outcome,
-    Policy,
-    Report,
-    Snoozed,
-    cancel,
-    fetch,
-    pause,
-    release,
-    replace_with,
-    report,
-    resume,
-    retry,
-    skip_next,
-    snooze,
-    sweep,
-    update,
-)
-from wakeful.alarm.signalling import signalled
-from wakeful.alarm.signals import Signal
+from wakeful.model.alarm import Alarm, Change, Fire, Policy
+from wakeful.model.outcome import Completed, Delivered, Failed, Outcome, Report, Snoozed
+from wakeful.rules.edit import cancel, pause, replace_with, resume, skip_next, snooze, update
+from wakeful.rules.report import fetch, report, retry, sweep
+from wakeful.rules.settle import release
+from wakeful.rules.signalling import signalled
+from wakeful.rules.signals import Signal
 from wakeful.store import Claim
 from wakeful.testing.manual_clock import NEW_YEAR
 

@@ -55,20 +55,20 @@ DEFERRED_TOLD = (
     "tests/service/test_budget_use.py::test_the_history_says_what_waits_for_its_budget_and_nothing_else_does[sqlite]"
 )
 SPENDING = "tests/dispatcher/test_budget.py::"
-BUDGET = "tests/alarm/test_budget.py::"
+BUDGET = "tests/rules/test_budget.py::"
 WOKEN = "tests/service/test_wake_tokens.py::"
 WOKEN_DOORS = "tests/interfaces/test_wake_token_matrix.py::"
-LINEAGE = "tests/alarm/test_lineage.py::"
-SIGNALS = "tests/alarm/test_signals.py::"
+LINEAGE = "tests/rules/test_lineage.py::"
+SIGNALS = "tests/rules/test_signals.py::"
 SET_BACK = "tests/dispatcher/test_signals.py::test_after_a_clock_was_set_back_a_signal_is_a_wake_of_its_own[sqlite]"
-CHECKS = "tests/alarm/test_checks.py::"
+CHECKS = "tests/rules/test_checks.py::"
 FORECAST = "tests/service/test_forecast.py::"
 AUDIT = "tests/service/test_audit.py::"
 MANUAL = "tests/service/test_manual_fires.py::"
 GATE = "tests/dispatcher/test_gate.py::"
 SEEN = CONFORMANCE + "TestChecks::test_a_value_is_kept_with_its_change_and_only_then[{}]"
 HEARD = CONFORMANCE + "TestSignals::test_another_owner_s_are_not[{}]"
-HOLIDAYS = "tests/alarm/test_holidays.py::"
+HOLIDAYS = "tests/rules/test_holidays.py::"
 PLANS = "tests/store/test_postgres_plans.py::"
 COSTS = CONFORMANCE + "TestBudgets::test_a_cost_is_written_with_its_change_and_only_then[{}]"
 MACHINE = "tests/machine/test_machine.py::test_the_promises_hold_in_whatever_order_things_happen[{}]"
@@ -91,7 +91,7 @@ CAUGHT_BY: dict[str, list[str]] = {
         "test_a_taken_key_answers_with_the_alarm_there_is_whatever_else_is_said[sqlite-False]"
     ],
     "an exact ladder is spread": [
-        "tests/alarm/test_report.py::test_a_reported_failure_waits_as_the_policy_has_it[True]"
+        "tests/rules/test_report.py::test_a_reported_failure_waits_as_the_policy_has_it[True]"
     ],
     "sqlite: who has the file open keeps the old default": [
         "tests/seeds/test_chronos_sql.py::test_a_file_that_others_have_open_gets_another_default_target_and_stays_sound"
@@ -126,11 +126,11 @@ CAUGHT_BY: dict[str, list[str]] = {
         "[a worker that stood still overwrote a failure that was reported after the next try]"
     ],
     "what passed before the retry of a last fire is not on record": [
-        "tests/alarm/test_settle.py"
+        "tests/rules/test_settle.py"
         "::test_what_passed_before_a_retry_of_the_last_fire_allowed_is_on_record_when_that_is_skipped"
     ],
     "a failure that is reported after its alarm was moved is not kept": [
-        "tests/alarm/test_report.py::test_a_failure_reported_after_its_alarm_was_moved_stays_whatever_the_attempt_brings"
+        "tests/rules/test_report.py::test_a_failure_reported_after_its_alarm_was_moved_stays_whatever_the_attempt_brings"
     ],
     "after a clock step a wake is early by what a claim takes": [
         "tests/dispatcher/test_offset.py::test_an_offset_stands_until_an_answer_disproves_it[60.0-0.2-0.5--0.3]"
@@ -172,9 +172,9 @@ CAUGHT_BY: dict[str, list[str]] = {
     "a bad token is nobody's": [
         "tests/interfaces/test_auth.py::test_a_bad_token_is_refused_also_where_none_is_needed[bearer nonsense]"
     ],
-    "an edit changes the kind unasked": ["tests/alarm/test_moving.py::test_what_would_change_the_kind_has_to_say_so"],
+    "an edit changes the kind unasked": ["tests/rules/test_moving.py::test_what_would_change_the_kind_has_to_say_so"],
     "an edited policy drops what it does not name": [
-        "tests/alarm/test_moving.py::test_an_edited_policy_keeps_what_is_not_mentioned_and_null_removes"
+        "tests/rules/test_moving.py::test_an_edited_policy_keeps_what_is_not_mentioned_and_null_removes"
     ],
     "many are set over a key that is taken": [
         "tests/service/test_many.py::test_a_key_that_is_taken_refuses_all_of_them[sqlite]"
@@ -234,28 +234,28 @@ CAUGHT_BY: dict[str, list[str]] = {
         "tests/dispatcher/test_room.py::test_what_is_set_while_a_target_is_full_is_on_time[sqlite]"
     ],
     "an attempt nobody came back from is not the first": [
-        "tests/alarm/test_first_try.py::test_what_has_more_to_it_is_decided_at_length[more0]"
+        "tests/rules/test_first_try.py::test_what_has_more_to_it_is_decided_at_length[more0]"
     ],
     "a run that was passed over is not on record": [
-        "tests/alarm/test_first_try.py::test_what_was_passed_over_meanwhile_is_on_record"
+        "tests/rules/test_first_try.py::test_what_was_passed_over_meanwhile_is_on_record"
     ],
     "postgres: claim without skip locked": [
         "tests/store/test_postgres.py::test_a_row_locked_by_someone_else_is_not_waited_for_by_a_claim"
     ],
     "postgres: finished when it is claimed": [KILLED.format("postgres")],
     "cancel that does not raise the claim": [
-        "tests/alarm/test_edit.py::test_whoever_moves_an_alarm_takes_it_from_its_worker"
+        "tests/rules/test_edit.py::test_whoever_moves_an_alarm_takes_it_from_its_worker"
     ],
     "what is being delivered is skipped": [
-        "tests/alarm/test_skip.py::test_what_is_being_delivered_can_no_longer_be_skipped"
+        "tests/rules/test_skip.py::test_what_is_being_delivered_can_no_longer_be_skipped"
     ],
     "another fire is skipped than the one that was meant": [
         "tests/service/test_skipping.py"
         "::test_where_somebody_else_is_faster_the_one_after_is_not_skipped_in_its_place[sqlite-skip]"
     ],
     "a report that counts twice": [
-        "tests/alarm/test_report.py::test_a_report_counts_once",
-        "tests/alarm/test_report.py::test_a_reported_failure_counts_once",
+        "tests/rules/test_report.py::test_a_report_counts_once",
+        "tests/rules/test_report.py::test_a_reported_failure_counts_once",
     ],
     "a task's row is not asked when it is said": [
         STANDING + "test_the_settlement_writes_nothing_for_a_row_that_was_changed[sqlite]",
@@ -276,7 +276,7 @@ CAUGHT_BY: dict[str, list[str]] = {
     "an answer counts against the target": [
         "tests/dispatcher/test_owners_apart.py::test_five_bad_answers_to_one_owner_do_not_delay_another[sqlite]"
     ],
-    "put back past the next instant": ["tests/alarm/test_put_back.py"],
+    "put back past the next instant": ["tests/rules/test_put_back.py"],
     "a target is for everyone": [USERS + "test_many_at_once_are_refused_for_one[sqlite]"],
     "who may use a target is not asked at delivery": [
         USERS + "test_what_is_no_longer_theirs_ends_refused_and_undelivered[sqlite-timing0]"
@@ -285,10 +285,10 @@ CAUGHT_BY: dict[str, list[str]] = {
         "tests/seeds/test_task_users.py::test_a_task_names_a_chat_its_owner_may_write_to[sqlite]"
     ],
     "no poison rule": [
-        "tests/alarm/test_settle.py::test_an_alarm_that_kills_its_workers_is_settled_without_another_delivery"
+        "tests/rules/test_settle.py::test_an_alarm_that_kills_its_workers_is_settled_without_another_delivery"
     ],
     "a suspect's delivery is not counted": [
-        "tests/alarm/test_settle.py::test_an_alarm_that_kills_its_workers_is_settled_without_another_delivery"
+        "tests/rules/test_settle.py::test_an_alarm_that_kills_its_workers_is_settled_without_another_delivery"
     ],
     "sqlite: all suspects at once": [ONE_BY_ONE.format("sqlite")],
     "postgres: all suspects at once": [ONE_BY_ONE.format("postgres")],
@@ -302,7 +302,7 @@ CAUGHT_BY: dict[str, list[str]] = {
     ],
     "upkeep by the wall clock": [STOPPING + "test_a_clock_set_back_does_not_keep_renewals_waiting[sqlite]"],
     "a retry that may delay the series": [
-        "tests/alarm/test_settle.py::test_a_retry_that_would_reach_the_next_occurrence_gives_way_to_it"
+        "tests/rules/test_settle.py::test_a_retry_that_would_reach_the_next_occurrence_gives_way_to_it"
     ],
     "a wake is sent without being counted": [
         RUNAWAYS + "test_alarms_that_multiply_share_the_budget_of_their_chain_for_a_day[sqlite]"
@@ -392,7 +392,7 @@ CAUGHT_BY: dict[str, list[str]] = {
     ],
     "the history does not say what waits for its budget": [DEFERRED_TOLD],
     "whatever ends with an hour waits for a budget": [
-        "tests/alarm/test_budget_use.py::test_it_waits_only_for_a_limit_that_is_used_up"
+        "tests/rules/test_budget_use.py::test_it_waits_only_for_a_limit_that_is_used_up"
     ],
     "what waits for its budget counts as missed": [DEFERRED_TOLD],
     "a key whose alarm has ended is a silent success": [
@@ -486,16 +486,16 @@ CAUGHT_BY: dict[str, list[str]] = {
         LAW + "test_what_another_process_planned_by_the_old_rules_meanwhile_is_planned_again[sqlite]"
     ],
     "what is under way fires again by the new rules": [
-        "tests/alarm/test_rezone.py::test_what_is_under_way_today_does_not_fire_again_today"
+        "tests/rules/test_rezone.py::test_what_is_under_way_today_does_not_fire_again_today"
     ],
     "what has fired fires again by the new rules": [
-        "tests/alarm/test_rezone.py::test_what_has_fired_today_does_not_fire_again_today"
+        "tests/rules/test_rezone.py::test_what_has_fired_today_does_not_fire_again_today"
     ],
     "two occurrences under one id": [
-        "tests/alarm/test_rezone.py::test_a_fire_on_record_is_never_taken_for_another_occurrence"
+        "tests/rules/test_rezone.py::test_a_fire_on_record_is_never_taken_for_another_occurrence"
     ],
     "the next occurrence comes from now": [
-        "tests/alarm/test_settle.py::test_a_clock_set_back_fires_no_occurrence_again"
+        "tests/rules/test_settle.py::test_a_clock_set_back_fires_no_occurrence_again"
     ],
     "all columns are read, whatever there are": [
         ONE_MORE_COLUMN + "TestOverdue::test_a_report_that_is_late_is_found_at_its_moment_and_not_before[sqlite]",
@@ -528,7 +528,7 @@ CAUGHT_BY: dict[str, list[str]] = {
     "sqlite: a settlement replaces what a report has said": [REPORTED.format("sqlite")],
     "postgres: a settlement replaces what a report has said": [REPORTED.format("postgres")],
     "setting an alarm aside replaces what a report has said": [
-        "tests/alarm/test_settle.py::test_an_alarm_set_aside_keeps_what_a_report_has_said"
+        "tests/rules/test_settle.py::test_an_alarm_set_aside_keeps_what_a_report_has_said"
     ],
     "a page shows all of a long text": [
         "tests/dashboard/test_words.py::test_a_page_shows_the_beginning_of_a_long_text_and_no_more"
@@ -627,23 +627,23 @@ CAUGHT_BY: dict[str, list[str]] = {
         "tests/interfaces/test_http_requests.py::test_blanks_behind_a_name_of_mcp_are_not_part_of_it"
     ],
     "a silent receiver is not woken again": [
-        "tests/alarm/test_sweep.py::test_a_silent_receiver_is_woken_again_under_the_same_fire_id_and_the_same_ladder"
+        "tests/rules/test_sweep.py::test_a_silent_receiver_is_woken_again_under_the_same_fire_id_and_the_same_ladder"
     ],
     "alarms stored before on_silence are woken again": [
-        "tests/alarm/test_sweep.py::test_an_alarm_that_gives_up_is_not_woken_again"
+        "tests/rules/test_sweep.py::test_an_alarm_that_gives_up_is_not_woken_again"
     ],
     "alarms that come from Alarm are woken again": [
         "tests/seeds/test_alarm_import.py::test_what_is_pending_waits_here"
     ],
-    "silence goes back to an older fire": ["tests/alarm/test_sweep.py::test_an_older_fire_is_not_gone_back_to"],
+    "silence goes back to an older fire": ["tests/rules/test_sweep.py::test_an_older_fire_is_not_gone_back_to"],
     "a further try after silence is charged again": [
-        "tests/alarm/test_sweep.py::test_a_further_try_is_not_charged_again"
+        "tests/rules/test_sweep.py::test_a_further_try_is_not_charged_again"
     ],
     "the answer of the attempt before counts for the retry": [ANSWERS_FOR + "[sqlite-the first try]"],
     "a retry that waits for the attempt before loses its lease": [ANSWERS_FOR + "[sqlite-the first try]"],
     "a failure reported during a further try counts as that of before": [ANSWERS_FOR + "[sqlite-a try after silence]"],
     "a failure reported after silence ends as silence": [
-        "tests/alarm/test_sweep.py::"
+        "tests/rules/test_sweep.py::"
         "test_a_failure_reported_after_silence_is_a_failure_where_the_further_try_comes_too_late"
     ],
     "what is refused again and again is settled without a pause": [
@@ -651,17 +651,17 @@ CAUGHT_BY: dict[str, list[str]] = {
         "test_a_change_that_is_refused_again_and_again_waits_longer_each_time[sqlite]"
     ],
     "silence ends as a failed delivery": [
-        "tests/alarm/test_sweep.py::test_a_further_try_that_comes_too_late_is_still_silence_not_a_failed_delivery"
+        "tests/rules/test_sweep.py::test_a_further_try_that_comes_too_late_is_still_silence_not_a_failed_delivery"
     ],
     "the key of an ended alarm is answered without a word": [
         "tests/service/test_keys.py::"
         "test_the_key_of_an_ended_alarm_is_answered_with_it_and_a_warning_that_nothing_will_fire"
     ],
     "a fast series seems to end on a holiday": [
-        "tests/alarm/test_holidays.py::test_a_fast_series_is_known_to_go_on_after_a_holiday"
+        "tests/rules/test_holidays.py::test_a_fast_series_is_known_to_go_on_after_a_holiday"
     ],
     "a word of a silent receiver does not end the wait": [
-        "tests/alarm/test_sweep.py::test_working_ends_the_wait_too_and_asks_for_the_report_again"
+        "tests/rules/test_sweep.py::test_working_ends_the_wait_too_and_asks_for_the_report_again"
     ],
     "a manual fire is an alarm of its own": [MANUAL + "test_it_is_a_fire_of_its_alarm_and_no_alarm_of_its_own[sqlite]"],
     "a manual fire is not among its alarm's": [
@@ -797,10 +797,10 @@ CAUGHT_BY: dict[str, list[str]] = {
         SUSPECTS + "test_who_is_begun_while_a_group_is_under_way_is_not_alone[sqlite]"
     ],
     "a group that is released counts as dead": [
-        "tests/alarm/test_settle.py::test_a_member_of_a_group_handed_back_is_retried_in_a_group_again"
+        "tests/rules/test_settle.py::test_a_member_of_a_group_handed_back_is_retried_in_a_group_again"
     ],
     "a death in a group counts against its members": [
-        "tests/alarm/test_settle.py::test_only_deaths_while_an_alarm_was_alone_count_against_it"
+        "tests/rules/test_settle.py::test_only_deaths_while_an_alarm_was_alone_count_against_it"
     ],
     "sqlite: suspects only one at a time": [ONE_BY_ONE.format("sqlite")],
     "postgres: suspects only one at a time": [ONE_BY_ONE.format("postgres")],

@@ -16,8 +16,8 @@ import wakeful
 from tests.interfaces.world import Visitor
 from tests.ports import free_port
 from tests.remote.world import environment, serving_process, until
-from wakeful.alarm.model import FireStatus
 from wakeful.errors import InvalidRequest, UnknownTarget
+from wakeful.model.alarm import FireStatus
 from wakeful.process.application import open_server
 from wakeful.python.client import Wakeful
 from wakeful.remote.decoding import taken_of

@@ -13,9 +13,9 @@ from msgspec import Raw
 
 import wakeful
 from tests.interfaces.world import Visitor
-from wakeful.alarm import Alarm, Fire
-from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest
 from wakeful.errors import Conflict, InvalidRequest, NotFound, WakefulError
+from wakeful.model.alarm import Alarm, Fire
+from wakeful.model.requests import CreateRequest, EditRequest, ReportRequest
 from wakeful.python.client import Wakeful
 from wakeful.remote import RemoteWakeful
 from wakeful.service import Alarms, Similar

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import wakeful
-from wakeful.alarm import Alarm, Fire
 from wakeful.cli import main
+from wakeful.model.alarm import Alarm, Fire
 from wakeful.store import FireQuery, Store
 
 from .alarm_file_world import AlarmsFile

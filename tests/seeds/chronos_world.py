@@ -14,8 +14,8 @@ import asyncpg
 import pytest
 
 import tests.store.conftest  # noqa: F401 - before the suite below: it wants its assertions rewritten
-from wakeful.alarm import Alarm
 from wakeful.clock import Clock
+from wakeful.model.alarm import Alarm
 from wakeful.process.application import build_store
 from wakeful.settings import Settings, load
 from wakeful.store import AlarmQuery, Store

@@ -15,9 +15,8 @@ import pytest
 
 import wakeful
 from tests.acting import acting
-from wakeful.alarm import Alarm
-from wakeful.alarm.model import AlarmStatus
 from wakeful.dispatcher.sql_tasks import SqlTasks
+from wakeful.model.alarm import Alarm, AlarmStatus
 from wakeful.testing import ManualClock, store_of
 
 MESSAGES = """

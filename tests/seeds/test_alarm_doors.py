@@ -22,8 +22,8 @@ from tests.interfaces.mcp_world import Agent
 from tests.interfaces.world import Visitor, serving
 from tests.remote.world import command
 from tests.seeds.alarm_world import STORES, Desk, Place, a_place
-from wakeful.alarm.keywords import PolicyKeywords
 from wakeful.cli import main
+from wakeful.model.keywords import PolicyKeywords
 from wakeful.testing import ManualClock
 
 KEYS = ("total", "pending", "fired", "completed", "failed", "cancelled", "timeout_unknown", "avg_duration_ms")

@@ -11,13 +11,14 @@ import pytest
 from mcp import Client
 
 import wakeful
-from tests.alarm.world import at, once
 from tests.interfaces.mcp_world import Agent, door
 from tests.interfaces.world import serving
+from tests.rules.world import at, once
 from tests.seeds.alarm_world import STORES, Desk, Place, a_place
 from wakeful import Alarm, Fire
-from wakeful.alarm import Report, quarantine
+from wakeful.model.outcome import Report
 from wakeful.python.client import Wakeful
+from wakeful.rules.passing import quarantine
 from wakeful.testing import NEW_YEAR, ManualClock
 
 SEED: wakeful.PolicyKeywords = {"backoff_base": 5, "backoff_cap": "1d"}  # Alarm's own ladder

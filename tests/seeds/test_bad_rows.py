@@ -7,8 +7,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from wakeful.alarm import TaskNews, TaskPlan
 from wakeful.dispatcher.sql_tasks import AT_ONCE
+from wakeful.rules.task import TaskNews, TaskPlan
 from wakeful.testing import ManualClock, store_of
 
 from .conftest import MESSAGES, Gateway

@@ -19,8 +19,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.faults.conftest import Process
-from wakeful.alarm import Alarm
 from wakeful.cli import main
+from wakeful.model.alarm import Alarm
 from wakeful.moments import whole_ms
 from wakeful.seeds.chronos_import import ChronosTable
 from wakeful.store import Store

@@ -12,8 +12,8 @@ import pytest
 
 from tests.acting import Draft, keep
 from tests.dispatcher.conftest import World
-from wakeful.alarm import Alarm, Policy, fire_id
 from wakeful.clock import SystemClock
+from wakeful.model.alarm import Alarm, Policy, fire_id
 from wakeful.targets.router import Router as Target
 from wakeful.testing import ManualClock
 

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from wakeful.alarm import DEFAULT_POLICY, Alarm, following
 from wakeful.errors import InvalidRequest
+from wakeful.model.alarm import DEFAULT_POLICY, Alarm
+from wakeful.rules.plan import following
 from wakeful.seeds.chronos_import import COLUMNS, ChronosRow, alarm_of
 
 from .chronos_world import DID, TABLE, USER

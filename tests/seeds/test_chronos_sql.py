@@ -18,7 +18,7 @@ import wakeful
 from tests.acting import acting
 from tests.seeds.chronos_world import DID, USER
 from tests.seeds.conftest import Gateway, clock, gateway
-from wakeful.alarm import Alarm
+from wakeful.model.alarm import Alarm
 from wakeful.moments import unix_ms
 from wakeful.store.queries import Naming, migrations, queries
 from wakeful.store.sqlite.schema import use_default_target

@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from tests.interfaces.world import serving
-from wakeful.alarm import Alarm
 from wakeful.errors import StoreUnavailable
 from wakeful.ids import Ids
+from wakeful.model.alarm import Alarm
 from wakeful.service import views
 from wakeful.store import Store
 from wakeful.testing import NEW_YEAR, ManualClock

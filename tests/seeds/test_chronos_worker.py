@@ -16,7 +16,7 @@ import wakeful
 from tests.acting import acting
 from tests.dispatcher.conftest import World
 from tests.dispatcher.test_isolation import Tells, running
-from wakeful.alarm import Delivered, Failed
+from wakeful.model.outcome import Delivered, Failed
 from wakeful.seeds.chronos_import import ChronosTable, taken
 from wakeful.settings import Settings, load
 from wakeful.store import Claimed

@@ -17,10 +17,11 @@ import pytest
 
 import wakeful
 from tests import commands
-from wakeful.alarm import Task, Wake
 from wakeful.cli.tasks import _outcomes
 from wakeful.errors import InvalidConfig
 from wakeful.process.server import work
+from wakeful.rules.task import Task
+from wakeful.rules.wake import Wake
 from wakeful.settings import Settings
 from wakeful.store import EventQuery
 from wakeful.testing import store_of

@@ -8,8 +8,8 @@ from itertools import count
 import pytest
 
 import wakeful
-from wakeful.alarm import TaskNews
 from wakeful.dispatcher.sql_tasks import AT_ONCE
+from wakeful.rules.task import TaskNews
 from wakeful.store.sql_tasks import SHARE, SqlTasks
 from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import store_of

@@ -11,9 +11,12 @@ import asyncpg
 import pytest
 
 import wakeful
-from wakeful.alarm import Delivered, Outcome, Row, Try, Waiting, Wake, settle
 from wakeful.dispatcher import ServedTarget
 from wakeful.errors import StoreUnavailable
+from wakeful.model.alarm import Row
+from wakeful.model.outcome import Delivered, Outcome, Try, Waiting
+from wakeful.rules.settle import settle
+from wakeful.rules.wake import Wake
 from wakeful.store import FireQuery, Settled
 from wakeful.targets import Target
 from wakeful.testing import store_of, targets_of

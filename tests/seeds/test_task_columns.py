@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from wakeful.alarm.task import as_number, moment_of
 from wakeful.errors import InvalidConfig, InvalidSchedule
+from wakeful.rules.task import as_number, moment_of
 from wakeful.testing import ManualClock, store_of
 
 from .conftest import Gateway

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.acting import acting
-from wakeful.alarm.request import EditRequest
 from wakeful.errors import InvalidRequest, UnknownTarget
+from wakeful.model.requests import EditRequest
 from wakeful.testing import store_of
 
 from .conftest import Gateway

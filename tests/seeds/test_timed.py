@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from wakeful.alarm import Delivered, Try, settle
 from wakeful.errors import InvalidConfig
+from wakeful.model.outcome import Delivered, Try
+from wakeful.rules.settle import settle
 from wakeful.store import Settled
 from wakeful.testing import store_of
 

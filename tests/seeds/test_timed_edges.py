@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 import wakeful
-from wakeful.alarm import Task
 from wakeful.errors import InvalidRequest
+from wakeful.rules.task import Task
 from wakeful.testing import store_of
 
 from .conftest import Gateway

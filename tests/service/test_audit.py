@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.acting import Draft
-from wakeful.alarm import Alarm, Change, Fire
+from wakeful.model.alarm import Alarm, Change, Fire
 from wakeful.python.client import Wakeful
 from wakeful.service.diagnosis import Audit, Window, audited, problems
 from wakeful.store import Store

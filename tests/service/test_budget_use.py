@@ -10,9 +10,9 @@ import pytest
 
 import wakeful
 from tests.databases import database_of
-from wakeful.alarm.budget import BudgetUse
-from wakeful.alarm.request import ReportRequest
 from wakeful.errors import NotFound
+from wakeful.model.requests import ReportRequest
+from wakeful.rules.budget import BudgetUse
 from wakeful.service.inbox import missed
 from wakeful.testing import ManualClock
 

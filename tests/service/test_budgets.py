@@ -11,9 +11,9 @@ from typing import Literal
 import pytest
 
 from tests.acting import acting
-from wakeful.alarm import Alarm, Fire
 from wakeful.http.websocket import AlarmMethods, RpcDispatcher
 from wakeful.ids import Ids
+from wakeful.model.alarm import Alarm, Fire
 from wakeful.service import Service
 from wakeful.service.inbox import HANDED_OUT
 from wakeful.service.live import Live

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from wakeful.alarm import Alarm
 from wakeful.errors import Conflict, TooMany
+from wakeful.model.alarm import Alarm
 from wakeful.service.bulk import SLICE, TOGETHER, act_on, act_on_slice
 from wakeful.service.read import Cursor
 from wakeful.store import Matches

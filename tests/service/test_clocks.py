@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.acting import Draft, acting, keep
 from tests.dispatcher.conftest import OWNER
-from wakeful.alarm import Alarm
+from wakeful.model.alarm import Alarm
 from wakeful.service import Service
 from wakeful.settings import Settings
 from wakeful.store import Store, Worker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wakeful.alarm import Policy
+from wakeful.model.alarm import Policy
 from wakeful.python.client import Wakeful
 from wakeful.store import Store
 from wakeful.testing import ManualClock

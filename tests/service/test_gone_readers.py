@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from wakeful.alarm import Change
+from wakeful.model.alarm import Change
 from wakeful.python.client import Wakeful
 from wakeful.service import inbox
 from wakeful.service.notes import due_notes

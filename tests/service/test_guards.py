@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tests.acting import Draft, acting, keep, keep_many
-from wakeful.alarm import Alarm
-from wakeful.alarm.request import EditRequest, ReportRequest
 from wakeful.errors import Conflict, InvalidSchedule, NotFound, StoreUnavailable, TooMany, WakefulError
+from wakeful.model.alarm import Alarm
+from wakeful.model.requests import EditRequest, ReportRequest
 from wakeful.process.application import Wakeful, build
 from wakeful.service import Service
 from wakeful.settings import Settings

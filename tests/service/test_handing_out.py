@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from wakeful.alarm import Policy
+from wakeful.model.alarm import Policy
 from wakeful.python.client import Wakeful
 from wakeful.store import Store
 from wakeful.testing import ManualClock

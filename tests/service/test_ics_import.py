@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from tests.transfer.test_ics_file import BERLIN, calendar, event, valarm
-from wakeful.alarm import Alarm
 from wakeful.cli.ics import ImportedEvent, import_events
 from wakeful.errors import UnknownTarget
+from wakeful.model.alarm import Alarm
 from wakeful.python.client import Wakeful
 from wakeful.service import Alarms
 from wakeful.store import Store

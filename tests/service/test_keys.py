@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from wakeful.alarm.request import CreateRequest, OnConflict
 from wakeful.errors import Conflict, InvalidRequest
+from wakeful.model.requests import CreateRequest, OnConflict
 from wakeful.python.client import Wakeful
 from wakeful.store import Store
 from wakeful.testing import ManualClock

@@ -13,11 +13,14 @@ from typing import Any
 import pytest
 
 from tests.acting import Draft, acting, keep, keep_many
-from wakeful.alarm import Alarm, Delivered, Failed, Outcome, Wake, sweep
-from wakeful.alarm.request import EditRequest, ReportRequest
 from wakeful.clock import turn
 from wakeful.dispatcher import Dispatcher, ServedTarget
 from wakeful.errors import StoreUnavailable
+from wakeful.model.alarm import Alarm
+from wakeful.model.outcome import Delivered, Failed, Outcome
+from wakeful.model.requests import EditRequest, ReportRequest
+from wakeful.rules.report import sweep
+from wakeful.rules.wake import Wake
 from wakeful.service import Service
 from wakeful.service.live import (
     CHUNK,

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from tests.acting import acting, keep
 from tests.dispatcher.conftest import World, clock, outbox, place, store, world
-from wakeful.alarm import Alarm, Change, Delivered, Failed, Policy, Snoozed
-from wakeful.alarm.request import EditRequest, PolicyRequest, ReportRequest
 from wakeful.errors import Conflict, InvalidRequest, TooMany
+from wakeful.model.alarm import Alarm, Change, Policy
+from wakeful.model.outcome import Delivered, Failed, Snoozed
+from wakeful.model.requests import EditRequest, PolicyRequest, ReportRequest
 from wakeful.service import Service
 from wakeful.store import FireQuery, Settled, Store
 

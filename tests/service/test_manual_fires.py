@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from wakeful.alarm import Fire, Policy
 from wakeful.errors import InvalidRequest
+from wakeful.model.alarm import Fire, Policy
 from wakeful.python.client import Wakeful
 from wakeful.store import Store
 from wakeful.testing import ManualClock

@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm
-from wakeful.alarm.request import CreateRequest
 from wakeful.clock import SystemClock, turn
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, StoreUnavailable, UnknownTarget
+from wakeful.model.alarm import Alarm
+from wakeful.model.requests import CreateRequest
 from wakeful.python.client import Wakeful
 from wakeful.service import Created
 from wakeful.service.create import Creation, DrawnAlarm

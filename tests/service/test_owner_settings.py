@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import wakeful
-from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.errors import InvalidRequest
+from wakeful.model.owner_settings import OwnerSettings
 from wakeful.python.client import Wakeful
 from wakeful.service.owner_settings import GOOD_FOR, OwnerSettingsCache
 from wakeful.settings import Settings

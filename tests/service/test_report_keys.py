@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from wakeful.alarm import Delivered, Event, Fire, Outcome, Wake, report_token, reports_under
 from wakeful.dispatcher import ServedTarget
 from wakeful.http.endpoint import Context
 from wakeful.http.routes.fires import speaks_for
+from wakeful.model.alarm import Event, Fire
+from wakeful.model.outcome import Delivered, Outcome
 from wakeful.python.client import Wakeful
+from wakeful.rules.wake import Wake, report_token, reports_under
 from wakeful.store import Store
 from wakeful.testing import ManualClock, targets_of
 from wakeful.testing.conformance.making import a_fire, added, an_alarm, change, settled

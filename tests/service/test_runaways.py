@@ -17,7 +17,7 @@ import pytest
 
 import wakeful
 from tests.databases import database_of
-from wakeful.alarm.request import ReportRequest
+from wakeful.model.requests import ReportRequest
 from wakeful.store import EventQuery
 from wakeful.testing import ManualClock
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from wakeful.alarm.create import series_words
-from wakeful.alarm.keywords import PolicyKeywords
-from wakeful.alarm.request import CreateRequest
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule
+from wakeful.model.keywords import PolicyKeywords
+from wakeful.model.requests import CreateRequest
 from wakeful.python.client import Wakeful
+from wakeful.rules.create import series_words
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 

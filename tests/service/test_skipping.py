@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from wakeful.alarm import Change, Wake
 from wakeful.errors import Conflict, InvalidRequest, NotFound
+from wakeful.model.alarm import Change
 from wakeful.python.client import Wakeful
+from wakeful.rules.wake import Wake
 from wakeful.store import Store
 from wakeful.testing import NEW_YEAR, ManualClock
 

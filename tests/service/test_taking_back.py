@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.acting import Draft, acting, keep
-from wakeful.alarm import Policy
-from wakeful.alarm.request import EditRequest
+from wakeful.model.alarm import Policy
+from wakeful.model.requests import EditRequest
 from wakeful.python.client import Wakeful
 from wakeful.store import Store
 from wakeful.testing import ManualClock

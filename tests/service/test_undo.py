@@ -8,11 +8,10 @@ import pytest
 from msgspec.structs import asdict
 
 from tests.acting import acting
-from wakeful.alarm import Event
-from wakeful.alarm.model import Alarm
-from wakeful.alarm.undo import BOOKKEEPING, FORMER_LIMIT
 from wakeful.errors import Conflict, InvalidRequest, NotFound, TooMany
+from wakeful.model.alarm import Alarm, Event
 from wakeful.python.client import Wakeful
+from wakeful.rules.undo import BOOKKEEPING, FORMER_LIMIT
 from wakeful.store import EventQuery, Store
 from wakeful.store.columns import DISPATCH, FIXED
 from wakeful.testing import ManualClock

@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.acting import Draft, acting, keep, keep_many
-from wakeful.alarm import Alarm
-from wakeful.alarm.request import EditRequest
 from wakeful.dispatcher import ServedTarget
 from wakeful.errors import InvalidConfig, InvalidRequest, UnknownTarget
+from wakeful.model.alarm import Alarm
+from wakeful.model.requests import EditRequest
 from wakeful.process.application import build_targets
 from wakeful.python.client import Wakeful
 from wakeful.settings import Settings, load

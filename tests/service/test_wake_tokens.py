@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Event, Policy
-from wakeful.alarm.lineage import author_of
-from wakeful.alarm.request import CreateRequest, ReportRequest
 from wakeful.errors import Conflict, InvalidConfig, InvalidSchedule, NotFound, Unauthorized
+from wakeful.model.alarm import Alarm, Event, Policy
+from wakeful.model.requests import CreateRequest, ReportRequest
 from wakeful.python.client import Wakeful
+from wakeful.rules.lineage import author_of
 from wakeful.service import Alarms, Caller, TakenWake
 from wakeful.service.caller import WakeOrigin
 from wakeful.service.tokens import wake_behind

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 from tests.acting import acting
-from wakeful.alarm import Alarm
 from wakeful.clock import Clock
 from wakeful.dispatcher import ServedTarget
+from wakeful.model.alarm import Alarm
 from wakeful.python.client import Wakeful
 from wakeful.settings import Settings
 from wakeful.store import Store

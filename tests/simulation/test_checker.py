@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Change, Completed, Delivered, Fire, Outcome, Wake, report
-from wakeful.alarm.model import Policy
-from wakeful.alarm.outcome import Report
+from wakeful.model.alarm import Alarm, Change, Fire, Policy
+from wakeful.model.outcome import Completed, Delivered, Outcome, Report
+from wakeful.rules.report import report
+from wakeful.rules.wake import Wake
 from wakeful.service import Changed
 from wakeful.store import Claimed, Settled
 from wakeful.testing.manual_clock import NEW_YEAR

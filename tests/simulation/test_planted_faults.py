@@ -14,16 +14,13 @@ ROOT: Final = Path(__file__).parents[2]
 # It ends after 60 s of CPU time, and fails at the first promise that breaks before.
 LOOKS: Final = "tests/simulation/test_seeds.py::test_the_promises_hold_while_there_is_nothing_to_find"
 DECISIONS: Final = frozenset(
-    f"wakeful.alarm.{name}"
+    f"wakeful.rules.{name}"
     for name in (
         "attempts",
         "budget",
         "edit",
-        "first_try",
-        "inbox",
         "passing",
         "plan",
-        "quarantine",
         "report",
         "settle",
         "signalling",

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from wakeful.alarm import Wake
 from wakeful.clock import stopwatch, thread_time
 from wakeful.dispatcher.claiming import Suspects
 from wakeful.errors import InvalidSchedule
+from wakeful.rules.wake import Wake
 from wakeful.testing.simulation import PromiseBroken, Script, generated, play, replay, run_text, shrunk, simulate
 from wakeful.testing.simulation.event_loop import Group, SimulatedClock, Stuck, closing, simulated_loop
 from wakeful.testing.simulation.runner import simulate_seeds

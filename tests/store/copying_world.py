@@ -13,8 +13,8 @@ from typing import Any
 import asyncpg
 from msgspec.structs import asdict, replace
 
-from wakeful.alarm import Alarm, Attempt, Change, Event, Fire, Policy
 from wakeful.ids import Ids
+from wakeful.model.alarm import Alarm, Attempt, Change, Event, Fire, Policy
 from wakeful.moments import whole_ms
 from wakeful.process.application import build_copy_end
 from wakeful.settings import Settings

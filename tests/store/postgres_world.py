@@ -7,8 +7,10 @@ from typing import Any
 
 import asyncpg
 
-from wakeful.alarm import Alarm, Change, Completed, Try, settle
 from wakeful.ids import Ids
+from wakeful.model.alarm import Alarm, Change
+from wakeful.model.outcome import Completed, Try
+from wakeful.rules.settle import settle
 from wakeful.store.postgres import PostgresStore
 from wakeful.store.queries import Naming
 

@@ -16,9 +16,10 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Attempt, Policy, begin
 from wakeful.errors import Conflict, InvalidRequest, StaleVersion, StoreUnavailable, WakefulError
+from wakeful.model.alarm import Attempt, Policy
 from wakeful.process.application import build
+from wakeful.rules.settle import begin
 from wakeful.schedule.zone_rules import edition
 from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, EventQuery, FireQuery

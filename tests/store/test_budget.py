@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.databases import database_of
-from wakeful.alarm.budget import Allowance, Charge
 from wakeful.errors import StoreUnavailable
+from wakeful.rules.budget import Allowance, Charge
 from wakeful.store import Store
 from wakeful.store.postgres import PostgresStore
 from wakeful.store.queries import Naming

@@ -12,7 +12,7 @@ import apsw
 import pytest
 from msgspec import Struct
 
-from wakeful.alarm import Alarm, Event, Fire
+from wakeful.model.alarm import Alarm, Event, Fire
 from wakeful.moments import EPOCH
 from wakeful.store import DescribedFire, TargetState, Token, Worker
 from wakeful.store.columns import DISPATCH, FIXED, INTENT, columns, filled
@@ -35,7 +35,7 @@ from tests.mutants.faults import Source
 from tests.mutants.plant import _Finder
 last = "    generation: int = 0\\n"
 more = last + "    colour: str = ''\\n    painted_at: datetime | None = None\\n"
-sys.meta_path.insert(0, _Finder(Source("wakeful.alarm.model", last, more)))
+sys.meta_path.insert(0, _Finder(Source("wakeful.model.alarm", last, more)))
 from tests.store.test_columns import keeps_what_is_new
 asyncio.run(keeps_what_is_new(*sys.argv[1:]))
 """

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import TaskPlan
 from wakeful.errors import InvalidRequest, StoreUnavailable
+from wakeful.rules.task import TaskPlan
 from wakeful.store import AlarmQuery, EventQuery, FireQuery, Store
 from wakeful.store.memory import MemoryStore
 from wakeful.store.memory.database import MemoryDatabase

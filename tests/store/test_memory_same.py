@@ -11,34 +11,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import (
-    Alarm,
-    Attempt,
-    Completed,
-    Delivered,
-    Event,
-    Failed,
-    Fire,
-    Outcome,
-    Policy,
-    Report,
-    Snoozed,
-    Try,
-    Waiting,
-    cancel,
-    fetch,
-    pause,
-    report,
-    resume,
-    settle,
-    skip_next,
-    sweep,
-    with_former,
-)
-from wakeful.alarm.budget import Allowance, Charge
-from wakeful.alarm.model import SeenValue
-from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.errors import WakefulError
+from wakeful.model.alarm import Alarm, Attempt, Event, Fire, Policy, SeenValue
+from wakeful.model.outcome import Completed, Delivered, Failed, Outcome, Report, Snoozed, Try, Waiting
+from wakeful.model.owner_settings import OwnerSettings
+from wakeful.rules.budget import Allowance, Charge
+from wakeful.rules.edit import cancel, pause, resume, skip_next
+from wakeful.rules.report import fetch, report, sweep
+from wakeful.rules.settle import settle
+from wakeful.rules.undo import with_former
 from wakeful.store import (
     AlarmQuery,
     Claim,

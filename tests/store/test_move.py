@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 import wakeful
 from tests import commands
-from wakeful.alarm import Task
 from wakeful.errors import Conflict, InvalidConfig, InvalidRequest, StoreUnavailable
+from wakeful.rules.task import Task
 from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, EventQuery
 from wakeful.store.copying import CopyEnd, table

@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Event, Row
 from wakeful.errors import StoreBusy, StoreUnavailable
+from wakeful.model.alarm import Alarm, Event, Row
 from wakeful.store import AlarmQuery, Claim, EventQuery, FireQuery, Settled, Turn
 from wakeful.store.postgres import PostgresStore, database
 

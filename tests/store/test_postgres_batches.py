@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm
+from wakeful.model.alarm import Alarm
 from wakeful.store import Settled
 from wakeful.store.batching import WHOLE
 from wakeful.store.postgres import PostgresStore, database

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Row
 from wakeful.clock import stopwatch
 from wakeful.errors import InvalidConfig, StoreUnavailable
+from wakeful.model.alarm import Row
 from wakeful.store import AlarmQuery, Settled
 from wakeful.store.postgres import PostgresStore
 from wakeful.store.postgres import database as postgres_database

@@ -12,8 +12,8 @@ import asyncpg
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Event
 from wakeful.errors import InvalidConfig
+from wakeful.model.alarm import Event
 from wakeful.store import AlarmQuery, Claim, EventQuery, FireQuery, Settled, TargetState, Turn, Worker
 from wakeful.store.postgres import NO_ID, PostgresStore
 from wakeful.store.postgres.migrate import Migrator

@@ -19,9 +19,9 @@ from typing import Any
 import apsw
 import pytest
 
-from wakeful.alarm import Policy
 from wakeful.clock import stopwatch
 from wakeful.errors import InvalidConfig, StoreBusy, StoreUnavailable
+from wakeful.model.alarm import Policy
 from wakeful.store import AlarmQuery
 from wakeful.store.queries import Naming, queries
 from wakeful.store.sqlite import SqliteStore

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from wakeful.alarm import Completed, Delivered, Failed, Outcome
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.model.outcome import Completed, Delivered, Failed, Outcome
 from wakeful.targets import Target
 from wakeful.targets.a2a import A2A, report_of
 from wakeful.testing.receiver import Receiver

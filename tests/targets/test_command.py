@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from tests.leftovers import RUN
-from wakeful.alarm import Completed, Delivered, Failed, Outcome
-from wakeful.alarm.model import DEFAULT_POLICY, ERROR_LIMIT, RESULT_LIMIT, HeardSignal
 from wakeful.clock import SystemClock, measured_by
 from wakeful.errors import InvalidConfig
+from wakeful.model.alarm import DEFAULT_POLICY, ERROR_LIMIT, RESULT_LIMIT, HeardSignal
+from wakeful.model.outcome import Completed, Delivered, Failed, Outcome
 from wakeful.runtime import child
 from wakeful.settings.sources import WAKE_VARIABLES
 from wakeful.targets import Target

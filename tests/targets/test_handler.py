@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import wakeful
-from wakeful.alarm import Completed, Failed, Snoozed, Wake
 from wakeful.errors import InvalidConfig
+from wakeful.model.outcome import Completed, Failed, Snoozed
+from wakeful.rules.wake import Wake
 from wakeful.targets import Target
 from wakeful.targets.handler import Handler, Snooze
 from wakeful.testing import targets_of

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from wakeful.alarm import Waiting
+from wakeful.model.outcome import Waiting
 from wakeful.targets import Target
 from wakeful.targets.inbox import Inbox
 from wakeful.testing.targets import TargetConformance, a_wake

@@ -16,7 +16,7 @@ from wakeful.settings.kinds import TARGET_KINDS, target_kind
 from wakeful.settings.values import users_of
 
 PACKAGE = '''
-from wakeful.alarm import Delivered
+from wakeful.model.outcome import Delivered
 
 
 class Pager:

@@ -10,10 +10,10 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 import msgspec
 import pytest
 
-from wakeful.alarm import Completed, Delivered, Failed, Policy
-from wakeful.alarm.model import RESULT_LIMIT, HeardSignal
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.model.alarm import RESULT_LIMIT, HeardSignal, Policy
+from wakeful.model.outcome import Completed, Delivered, Failed
 from wakeful.targets import Target
 from wakeful.targets.langgraph import LangGraph, report_of
 from wakeful.testing.receiver import Receiver

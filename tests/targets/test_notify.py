@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from wakeful.alarm import Delivered, Failed
 from wakeful.errors import InvalidConfig
+from wakeful.model.outcome import Delivered, Failed
 from wakeful.targets import Target
 from wakeful.targets.notify import Notify
 from wakeful.testing.receiver import Receiver

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from wakeful.alarm import Delivered, Failed, Outcome
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.model.outcome import Delivered, Failed, Outcome
 from wakeful.targets.openai_session import OpenAISession, event_in, report_of
 from wakeful.testing.receiver import Receiver
 from wakeful.testing.targets import a_wake

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from wakeful.alarm import Delivered, Failed
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidConfig
+from wakeful.model.outcome import Delivered, Failed
 from wakeful.targets import Target
 from wakeful.targets.router import Router
 from wakeful.testing.receiver import Receiver

@@ -10,8 +10,9 @@ from typing import Any
 import apsw
 import pytest
 
-from wakeful.alarm import Delivered, Failed, Row
 from wakeful.errors import InvalidConfig
+from wakeful.model.alarm import Row
+from wakeful.model.outcome import Delivered, Failed
 from wakeful.moments import stamp
 from wakeful.targets import Target
 from wakeful.targets.table import FIELDS, MESSAGES, TableTarget

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import standardwebhooks
 
-from wakeful.alarm import Completed, Delivered, Failed, Snoozed
 from wakeful.errors import InvalidConfig
+from wakeful.model.outcome import Completed, Delivered, Failed, Snoozed
 from wakeful.targets import Target
 from wakeful.targets.sending import Sender
 from wakeful.targets.sending.addresses import check_url

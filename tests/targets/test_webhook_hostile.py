@@ -9,7 +9,7 @@ import tracemalloc
 
 import pytest
 
-from wakeful.alarm import Delivered, Failed, Snoozed
+from wakeful.model.outcome import Delivered, Failed, Snoozed
 from wakeful.targets.sending.reading import INTERIM_LIMIT
 from wakeful.testing.receiver import Receiver
 from wakeful.testing.targets import a_wake

@@ -16,7 +16,7 @@ import wakeful
 from bench import bare
 from bench.peers.drivers import measuring
 from bench.peers.drivers.worker_process import Handled, WorkerProcess
-from wakeful.alarm.request import CreateRequest
+from wakeful.model.requests import CreateRequest
 from wakeful.process.server import run_process, tune_interpreter
 
 FAR = datetime(2040, 1, 1, tzinfo=UTC)

@@ -72,7 +72,7 @@ def _work(told: Connection, count: Any, place: dict[str, Any], handler: bool) ->
 
 async def _handle(told: Connection, count: Any, place: dict[str, Any], handler: bool) -> None:
     import wakeful
-    from wakeful.alarm.model import fire_id
+    from wakeful.model.alarm import fire_id
     from wakeful.process.server import tune_interpreter
 
     alarms: list[str] = []

@@ -20,10 +20,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from wakeful.agents.serving import CONCURRENCY
-from wakeful.alarm import INBOX, Fire
-from wakeful.alarm.request import ReportRequest
 from wakeful.clock import Clock, SystemClock
 from wakeful.errors import Conflict, InvalidConfig, InvalidRequest, StoreUnavailable, TooMany, WakefulError
+from wakeful.model.alarm import INBOX, Fire
+from wakeful.model.requests import ReportRequest
 from wakeful.remote.address import ServerAddress
 from wakeful.remote.connection import ServerConnection
 from wakeful.remote.decoding import FetchedWake, fire_read, taken_of

@@ -8,9 +8,9 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Final
 
-from wakeful.alarm import INBOX
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidRequest
+from wakeful.model.alarm import INBOX
 from wakeful.process.application import Wakeful, open
 from wakeful.remote import RemoteWakeful
 from wakeful.remote.serving import InboxWorker

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Any, Final
 
-from wakeful.alarm import INBOX, Alarm
-from wakeful.alarm.request import CreateRequest
 from wakeful.errors import WakefulError
+from wakeful.model.alarm import INBOX, Alarm
+from wakeful.model.requests import CreateRequest
 from wakeful.process.application import Wakeful
 from wakeful.python.sync import SyncWakeful
 

@@ -15,7 +15,6 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from wakeful.alarm import Wake
 from wakeful.cli.backup import note_task_table, progress
 from wakeful.cli.context import Command, asked
 from wakeful.cli.database import check_database
@@ -25,6 +24,7 @@ from wakeful.clock import SystemClock
 from wakeful.errors import InvalidRequest, NotFound
 from wakeful.process.application import Wakeful, build, build_copy_end, build_store, build_targets
 from wakeful.python.client import check_target
+from wakeful.rules.wake import Wake
 from wakeful.runtime.logs import shown
 from wakeful.runtime.os_signals import ending_run
 from wakeful.schedule import duration

@@ -10,16 +10,16 @@ from typing import Any, Final
 import click
 from msgspec import Raw
 
-from wakeful.alarm import ALARM_STATUSES, Alarm, Fire
-from wakeful.alarm.create import check_payload
-from wakeful.alarm.model import PENDING, UNSUCCESSFUL
-from wakeful.alarm.request import ReportRequest, raw_text
 from wakeful.cli import tell
 from wakeful.cli.context import Command, asked
 from wakeful.cli.fields import payload_of
 from wakeful.cli.output import Output, since, tell_notes, tracked
 from wakeful.errors import InvalidRequest, WakefulError
+from wakeful.model.alarm import ALARM_STATUSES, PENDING, UNSUCCESSFUL, Alarm, Fire
+from wakeful.model.requests import ReportRequest
 from wakeful.process.application import Wakeful
+from wakeful.rules.create import check_payload
+from wakeful.rules.wanted import raw_text
 from wakeful.service import Changed, ChangedFire, Signalled, views
 from wakeful.service.signalling import SignalledAlarm
 

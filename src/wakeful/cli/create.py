@@ -15,9 +15,6 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Fire
-from wakeful.alarm.model import Kind
-from wakeful.alarm.request import CreateRequest, OnConflict, PolicyRequest, decode
 from wakeful.cli.context import Command, asked
 from wakeful.cli.fields import field_options, payload_of, policy_options, with_options, words_of
 from wakeful.cli.output import clean, next_fire, schedule_of, tell_notes
@@ -25,7 +22,10 @@ from wakeful.cli.output import words as in_words
 from wakeful.cli.times import ShellZone, own_zone
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidRequest, InvalidSchedule
+from wakeful.model.alarm import Alarm, Fire, Kind
+from wakeful.model.requests import CreateRequest, OnConflict, PolicyRequest
 from wakeful.process.application import Wakeful
+from wakeful.rules.wanted import decode
 from wakeful.runtime.os_signals import ending_run
 from wakeful.schedule import Understood, is_rule, parse
 from wakeful.service import Created, views

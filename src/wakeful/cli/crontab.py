@@ -10,12 +10,13 @@ from typing import Any, Final
 import click
 import msgspec
 
-from wakeful.alarm.request import CreateRequest, json_of
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, clean, local, utc
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidRequest
+from wakeful.model.requests import CreateRequest
 from wakeful.process.application import Wakeful
+from wakeful.rules.wanted import json_of
 from wakeful.service import Created, views
 from wakeful.settings import Settings
 from wakeful.transfer.crontab import CronJob, Crontab, read, tables

@@ -12,14 +12,15 @@ from typing import Any, Final
 import click
 from msgspec import Raw
 
-from wakeful.alarm import Alarm, Policy
-from wakeful.alarm.create import POLICY_COUNTS, POLICY_LENGTHS
-from wakeful.alarm.request import ATTRIBUTES, EDITABLE, EditRequest, PolicyRequest, request_of
 from wakeful.cli.context import Command, asked
 from wakeful.cli.fields import example_of, field_options, payload_of, with_options
 from wakeful.cli.output import clean, local, next_fire, tell_notes, words
 from wakeful.errors import InvalidRequest, StaleVersion
+from wakeful.model.alarm import Alarm, Policy
+from wakeful.model.requests import EditRequest, PolicyRequest
 from wakeful.process.application import Wakeful
+from wakeful.rules.create import POLICY_COUNTS, POLICY_LENGTHS
+from wakeful.rules.wanted import ATTRIBUTES, EDITABLE, request_of
 from wakeful.service import Changed, views
 
 _MARK: Final = "# error: "

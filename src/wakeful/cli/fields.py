@@ -11,8 +11,9 @@ from typing import Any, Final, get_args, get_type_hints
 import click
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from wakeful.alarm.request import EDITABLE, CreateRequest, PolicyRequest
 from wakeful.errors import InvalidRequest
+from wakeful.model.requests import CreateRequest, PolicyRequest
+from wakeful.rules.wanted import EDITABLE
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 # Fields that are an argument, an option of another name, or an option for each of their parts.

@@ -20,7 +20,7 @@ from wakeful.service import views
 from wakeful.transfer.ics import KEYS
 
 if TYPE_CHECKING:
-    from wakeful.alarm import Alarm
+    from wakeful.model.alarm import Alarm
     from wakeful.service import Alarms
     from wakeful.transfer.ics import FoundEvent
 

@@ -11,16 +11,18 @@ from typing import Any, Final, NamedTuple
 import click
 from msgspec import Raw
 
-from wakeful.alarm import INBOX, Completed, Failed, Outcome, Wake
-from wakeful.alarm.backoff import backoff
 from wakeful.cli.colours import painted
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, clean, tell_notes, utc
 from wakeful.cli.times import distance
 from wakeful.clock import SystemClock, stopwatch
 from wakeful.errors import InvalidConfig, InvalidRequest, StoreUnavailable, TooMany
+from wakeful.model.alarm import INBOX
+from wakeful.model.outcome import Completed, Failed, Outcome
 from wakeful.process.application import Wakeful
 from wakeful.remote.serving import FIRST_WAIT, LONGEST_WAIT, InboxWorker
+from wakeful.rules.backoff import backoff
+from wakeful.rules.wake import Wake
 from wakeful.runtime.os_signals import ending_run
 from wakeful.schedule import duration
 from wakeful.service import TakenWake, views

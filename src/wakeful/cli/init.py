@@ -11,9 +11,9 @@ from typing import Any, Final
 import click
 from click.shell_completion import get_completion_class
 
-from wakeful.alarm.create import LONGEST_WAIT
 from wakeful.cli.context import Command, asked
 from wakeful.errors import Conflict, InvalidRequest
+from wakeful.rules.create import LONGEST_WAIT
 from wakeful.settings import FILE, FOREVER, HINTS, ROUTER, TABLES, Settings
 
 _HEAD: Final = """\

@@ -17,14 +17,14 @@ import click
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.json import encode
 
-from wakeful.alarm import Alarm
-from wakeful.alarm.create import series_words
-from wakeful.alarm.request import moment
 from wakeful.cli import times
 from wakeful.cli.colours import PAINTED, heading, is_coloured_here, painted
 from wakeful.cli.times import reader_zone
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidRequest, WakefulError
+from wakeful.model.alarm import Alarm
+from wakeful.rules.create import series_words
+from wakeful.rules.wanted import moment
 from wakeful.schedule import duration, zone
 from wakeful.schedule.descriptions import moment as in_words
 from wakeful.service import views

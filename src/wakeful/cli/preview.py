@@ -8,14 +8,15 @@ from datetime import datetime
 
 import click
 
-from wakeful.alarm.create import BOUNDS
-from wakeful.alarm.owner_settings import OwnerSettings, effective
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import local, utc
 from wakeful.cli.times import OWN_ZONE, ShellZone, absolute, full, own_zone, reader_zone
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidConfig, StoreUnavailable
+from wakeful.model.owner_settings import OwnerSettings
+from wakeful.model.requests import BOUNDS
 from wakeful.process.application import Wakeful
+from wakeful.rules.owner_settings import effective
 from wakeful.schedule import Understood, parse
 from wakeful.schedule import zone as zone_of
 from wakeful.schedule.holiday_calendars import Calendars

@@ -8,9 +8,9 @@ from typing import Any
 import click
 import msgspec
 
-from wakeful.alarm import ALARM_STATUSES, Alarm, Fire
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, local, schedule_of, since, tell_notes, utc, words
+from wakeful.model.alarm import ALARM_STATUSES, Alarm, Fire
 from wakeful.process.application import Wakeful
 from wakeful.service import HistoryEntry, views
 from wakeful.service.history import STATUSES, HistoryStatus

@@ -8,11 +8,12 @@ import click
 from msgspec import to_builtins
 from msgspec.structs import asdict
 
-from wakeful.alarm.budget import BudgetUse
-from wakeful.alarm.owner_settings import SETTINGS_FIELDS, OwnerSettings, OwnerSettingsView, SettingsRequest, changed
-from wakeful.alarm.request import request_of
 from wakeful.cli.context import Command, asked
+from wakeful.model.owner_settings import SETTINGS_FIELDS, OwnerSettings, OwnerSettingsView, SettingsRequest
 from wakeful.process.application import Wakeful
+from wakeful.rules.budget import BudgetUse
+from wakeful.rules.owner_settings import changed
+from wakeful.rules.wanted import request_of
 
 
 @click.command("settings", cls=Command)

@@ -15,10 +15,10 @@ from typing import Final
 import click
 from msgspec import to_builtins
 
-from wakeful.alarm import INBOX
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output
 from wakeful.errors import InvalidRequest, NotFound
+from wakeful.model.alarm import INBOX
 from wakeful.process.application import build_store
 from wakeful.process.forecast import Down, Forecast, HourOfTarget, JumpingClock, OwnerDay, forecast
 from wakeful.schedule import zone

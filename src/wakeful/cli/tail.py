@@ -10,13 +10,13 @@ from typing import Any, Final
 import click
 import msgspec
 
-from wakeful.alarm import Alarm
 from wakeful.cli.colours import painted
 from wakeful.cli.context import Command, asked
 from wakeful.cli.output import Output, clean, table, utc
 from wakeful.cli.times import reader_zone
 from wakeful.clock import SystemClock
 from wakeful.errors import NotFound, TooMany
+from wakeful.model.alarm import Alarm
 from wakeful.process.application import Wakeful
 from wakeful.remote.events import RESET
 from wakeful.schedule import zone

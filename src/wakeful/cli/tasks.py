@@ -11,14 +11,16 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from wakeful.alarm import TASKS, Task, TaskNews, Wake
 from wakeful.cli.context import Command, asked
 from wakeful.cli.database import check_database
 from wakeful.cli.output import utc
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidConfig, InvalidRequest, StoreUnavailable
 from wakeful.ids import Ids
+from wakeful.model.alarm import TASKS
 from wakeful.process.application import build_store, build_targets
+from wakeful.rules.task import Task, TaskNews
+from wakeful.rules.wake import Wake
 from wakeful.service.targets import wake_for_test
 from wakeful.service.tasks import USUAL_TABLE
 from wakeful.settings import Settings, is_given

@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from wakeful.alarm import KEY_GRACE, Event
 from wakeful.cli.context import Command, asked
 from wakeful.cli.database import check_database
 from wakeful.cli.output import utc
 from wakeful.errors import Conflict, InvalidRequest
+from wakeful.model.alarm import Event
 from wakeful.process.application import build_store
+from wakeful.rules.wake import KEY_GRACE
 from wakeful.schedule import duration
 from wakeful.service.calendar_feed import feed_url
 from wakeful.service.tokens import CALENDAR, TokenVerbs, outlived, token_state

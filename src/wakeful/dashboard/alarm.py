@@ -12,11 +12,11 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from wakeful.alarm import Alarm, Fire, Wake
-from wakeful.alarm.wake import ReportTo
 from wakeful.dashboard.page import HEADERS, Visit
 from wakeful.errors import Conflict, NotFound
 from wakeful.http.security.guard import Answer
+from wakeful.model.alarm import Alarm, Fire
+from wakeful.rules.wake import ReportTo, Wake
 from wakeful.service.change import last_change_of
 from wakeful.service.history import next_fires
 from wakeful.targets.webhook import varying

@@ -14,11 +14,11 @@ from typing import Any, Final
 from msgspec import Struct
 from starlette.responses import Response
 
-from wakeful.alarm import Alarm
-from wakeful.alarm.request import ReportRequest
 from wakeful.dashboard.lists import address, cursor_of, filters, names_of
 from wakeful.dashboard.page import Visit, our_path, reader_zone
 from wakeful.errors import Conflict, InvalidRequest, NotFound
+from wakeful.model.alarm import Alarm
+from wakeful.model.requests import ReportRequest
 from wakeful.moments import cursor_text, whole_ms
 from wakeful.service import Changed, ChangedFire, Created, bulk
 

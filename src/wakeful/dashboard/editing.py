@@ -7,13 +7,13 @@ from typing import Any, Final, get_args
 
 from starlette.responses import Response
 
-from wakeful.alarm import Alarm
-from wakeful.alarm.model import Kind
-from wakeful.alarm.request import EditRequest, request_of
 from wakeful.dashboard.new import payload_of
 from wakeful.dashboard.page import Visit
 from wakeful.dashboard.words import is_cut
 from wakeful.errors import Conflict, InvalidRequest, WakefulError
+from wakeful.model.alarm import Alarm, Kind
+from wakeful.model.requests import EditRequest
+from wakeful.rules.wanted import request_of
 from wakeful.service.change import EditPreview, preview_edit
 from wakeful.service.history import next_fires
 from wakeful.service.views import DOORS

@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from wakeful.alarm import ALARM_STATUSES, FIRE_STATUSES
-from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.dashboard.page import Visit, between
 from wakeful.errors import InvalidRequest
 from wakeful.http import operations
+from wakeful.model.alarm import ALARM_STATUSES, FIRE_STATUSES
 from wakeful.moments import cursor_text
+from wakeful.rules.create import TEXT_LIMIT, check_text
 from wakeful.schedule import duration
 from wakeful.service.bulk import alarms_like, alarms_of, fires_like
 

@@ -9,10 +9,11 @@ from typing import Final
 from msgspec import DecodeError, Raw, json
 from starlette.responses import Response
 
-from wakeful.alarm import Alarm
-from wakeful.alarm.request import CreateRequest, request_of
 from wakeful.dashboard.page import Visit
 from wakeful.errors import InvalidRequest, InvalidSchedule, WakefulError
+from wakeful.model.alarm import Alarm
+from wakeful.model.requests import CreateRequest
+from wakeful.rules.wanted import request_of
 
 _QUOTED: Final = re.compile(r'"([^"]{1,200})"')
 FIELDS: Final = ("when", "wake_message", "target", "timezone", "label", "conversation_id", "idempotency_key")

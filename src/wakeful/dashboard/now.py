@@ -10,8 +10,8 @@ from typing import Any, Final
 from msgspec import Struct
 from starlette.responses import Response
 
-from wakeful.alarm import Alarm
 from wakeful.dashboard.page import Visit, between, reader_zone
+from wakeful.model.alarm import Alarm
 from wakeful.service.attention import UNREAD_AFTER, Need
 from wakeful.service.attention import needs as needing
 from wakeful.service.bulk import alarms_of, latest_fires

@@ -25,7 +25,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.types import Receive, Scope, Send
 
 from wakeful._version import __version__
-from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.clock import Clock
 from wakeful.dashboard import words
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
@@ -33,6 +32,7 @@ from wakeful.http.endpoint import Context, whole_body
 from wakeful.http.security.auth import SCOPES, Principal, mint
 from wakeful.http.security.guard import problem, refuse_pages
 from wakeful.http.sse import HEARTBEAT, End, LiveContext
+from wakeful.rules.create import TEXT_LIMIT, check_text
 from wakeful.runtime.cpu_time import charged, in_thread
 from wakeful.schedule import zone
 from wakeful.service import Alarms, views

@@ -9,8 +9,8 @@ from typing import Any, Final
 from markupsafe import Markup, escape
 from msgspec import json
 
-from wakeful.alarm import Alarm
-from wakeful.alarm.create import series_words
+from wakeful.model.alarm import Alarm
+from wakeful.rules.create import series_words
 from wakeful.schedule.interval import span_words
 
 # Colour never stands alone: each state has a sign and a word as well.

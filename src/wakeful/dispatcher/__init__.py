@@ -16,7 +16,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from wakeful.alarm import Alarm, Fire, release
 from wakeful.clock import BUSY, Clock, SteppedClock, SystemClock, stopwatch, within
 from wakeful.dispatcher.claiming import Suspects, Turns
 from wakeful.dispatcher.delivery import Deliveries
@@ -26,6 +25,8 @@ from wakeful.dispatcher.observability import DispatcherHealth
 from wakeful.dispatcher.store_clock import StoreClock
 from wakeful.dispatcher.upkeep import Upkeep, ZonePlanning
 from wakeful.errors import StoreUnavailable
+from wakeful.model.alarm import Alarm, Fire
+from wakeful.rules.settle import release
 from wakeful.runtime.metrics import Metrics
 from wakeful.settings import Settings
 from wakeful.store import NOT_EARLY, Claimed, Store, Worker

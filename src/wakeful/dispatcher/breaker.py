@@ -11,7 +11,8 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from wakeful.alarm import Alarm, Failed
+from wakeful.model.alarm import Alarm
+from wakeful.model.outcome import Failed
 
 OPENS_AFTER: Final = 5
 FIRST_PAUSE: Final = timedelta(seconds=1)

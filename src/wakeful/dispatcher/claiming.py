@@ -6,9 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from wakeful.alarm import Alarm, is_alone
 from wakeful.clock import Clock
 from wakeful.dispatcher.flights import Flight
+from wakeful.model.alarm import Alarm
+from wakeful.rules.suspect import is_alone
 from wakeful.store import Claimed, Turn
 
 BETWEEN: Final = 3  # claims between two in turn where the last one met nobody else: a read costs PostgreSQL 2 ms
@@ -72,7 +73,7 @@ def _put(target: str, among: set[str], there: bool) -> None:
 
 
 class Suspects:
-    """When this process may try suspects: alarms that were claimed before and never settled (alarm/suspect.py).
+    """When this process may try suspects: alarms that were claimed before and never settled (rules/suspect.py).
 
     It tries the suspects of one claim at a time. The next ones follow when all of these are settled, or when this
     process has outlived the start of their deliveries: by GROUP_PROVED_AFTER for a group, by PROVED_AFTER for one that

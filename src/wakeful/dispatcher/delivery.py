@@ -11,21 +11,6 @@ from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
 
-from wakeful.alarm import (
-    Alarm,
-    Change,
-    Failed,
-    Outcome,
-    Try,
-    Wake,
-    attempt_number,
-    clock_set_back,
-    quarantine,
-    release,
-    settle,
-)
-from wakeful.alarm.budget import Budget
-from wakeful.alarm.plan import following
 from wakeful.clock import Clock
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.claiming import Suspects
@@ -35,7 +20,15 @@ from wakeful.dispatcher.observability import DeliveryMetrics
 from wakeful.dispatcher.settler import Settler
 from wakeful.dispatcher.store_clock import StoreClock
 from wakeful.errors import StoreUnavailable
+from wakeful.model.alarm import Alarm, Change
+from wakeful.model.outcome import Failed, Outcome, Try
 from wakeful.moments import MS
+from wakeful.rules.attempts import attempt_number
+from wakeful.rules.budget import Budget
+from wakeful.rules.passing import quarantine
+from wakeful.rules.plan import following
+from wakeful.rules.settle import clock_set_back, release, settle
+from wakeful.rules.wake import Wake
 from wakeful.runtime.cpu_time import in_thread
 from wakeful.runtime.metrics import Metrics
 from wakeful.schedule import takes_long

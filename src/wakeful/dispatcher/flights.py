@@ -19,9 +19,11 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Change, Failed, Fire, Outcome, Try, Users
-from wakeful.alarm.checks import CheckLook
 from wakeful.dispatcher.breaker import Breaker, Holds
+from wakeful.model.alarm import Alarm, Change, Fire
+from wakeful.model.outcome import Failed, Outcome, Try
+from wakeful.rules.checks import CheckLook
+from wakeful.rules.users import Users
 from wakeful.targets import Target
 
 RESERVED: Final = 4

@@ -16,15 +16,17 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from wakeful.alarm import Alarm, Change, Fire, acquitted, begin, hold_back, is_alone, put_on_trial, release
-from wakeful.alarm.budget import DEFERRED, Allowance, Charge, attempt_of, over_budget
-from wakeful.alarm.checks import CheckFailed, CheckLook, keeps_back, look_at, unchanged
-from wakeful.alarm.pace import too_soon
 from wakeful.clock import Clock
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.claiming import Suspects
 from wakeful.dispatcher.flights import Flight, Flights
 from wakeful.errors import WakefulError
+from wakeful.model.alarm import Alarm, Change, Fire
+from wakeful.rules.budget import DEFERRED, Allowance, Charge, attempt_of, over_budget
+from wakeful.rules.checks import CheckFailed, CheckLook, keeps_back, look_at, unchanged
+from wakeful.rules.pace import hold_back, too_soon
+from wakeful.rules.settle import begin, release
+from wakeful.rules.suspect import acquitted, is_alone, put_on_trial
 from wakeful.runtime.metrics import Metrics
 from wakeful.settings import Settings
 from wakeful.settings.tables import CheckSettings
@@ -159,7 +161,7 @@ async def lease(context: Context, flight: Flight) -> Change | None:
 
 
 class Pace:
-    """When this process delivered the alarms that come again and again (alarm/pace.py)."""
+    """When this process delivered the alarms that come again and again (rules/pace.py)."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -182,7 +184,7 @@ class Pace:
 
 
 class Checks:
-    """Reads the checks of alarms with `only_if`, for no longer than their time limit; alarm/checks.py decides.
+    """Reads the checks of alarms with `only_if`, for no longer than their time limit; rules/checks.py decides.
 
     A check runs in the task of the delivery, before the budget is spent. If it fails, the wake is sent. The value that
     it saw is written in the transaction that settles the wake: if that wake is lost, the next one is checked against

@@ -16,22 +16,11 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from wakeful.alarm import (
-    INBOX,
-    Alarm,
-    Change,
-    Completed,
-    Delivered,
-    Failed,
-    Fire,
-    Outcome,
-    Snoozed,
-    Try,
-    Waiting,
-    first_due,
-)
-from wakeful.alarm.settle import is_silent
 from wakeful.dispatcher.flights import Flight
+from wakeful.model.alarm import INBOX, Alarm, Change, Fire
+from wakeful.model.outcome import Completed, Delivered, Failed, Outcome, Snoozed, Try, Waiting
+from wakeful.rules.plan import first_due
+from wakeful.rules.settle import is_silent
 from wakeful.runtime.logs import FIRST, SPAN
 from wakeful.runtime.metrics import Metrics
 from wakeful.targets.table_writer import NOT_INSERTED

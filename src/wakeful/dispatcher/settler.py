@@ -20,14 +20,17 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Change, Failed, Fire, note, quarantine, release, settle
-from wakeful.alarm.checks import with_look
 from wakeful.clock import Clock, SystemClock, stopwatch
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.flights import Flight
 from wakeful.dispatcher.guards import Feature, overtaken
 from wakeful.dispatcher.observability import DeliveryMetrics
 from wakeful.errors import StoreBusy, StoreUnavailable
+from wakeful.model.alarm import Alarm, Change, Fire
+from wakeful.model.outcome import Failed
+from wakeful.rules.checks import with_look
+from wakeful.rules.passing import quarantine
+from wakeful.rules.settle import note, release, settle
 from wakeful.runtime.metrics import Metrics
 from wakeful.store import Settled, Store
 

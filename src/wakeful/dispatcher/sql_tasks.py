@@ -10,12 +10,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm import TASKS, Alarm, TaskNews, TaskPlan
-from wakeful.alarm.task import refused_task
 from wakeful.clock import stopwatch
 from wakeful.dispatcher import observability
 from wakeful.errors import StoreUnavailable
 from wakeful.ids import Ids
+from wakeful.model.alarm import TASKS, Alarm
+from wakeful.rules.task import TaskNews, TaskPlan, refused_task
 from wakeful.runtime.metrics import Metrics
 from wakeful.settings import Settings
 from wakeful.settings.values import planner_of

@@ -11,12 +11,14 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Change, Event, rezone, sweep
 from wakeful.clock import Clock, stopwatch
 from wakeful.dispatcher import observability
 from wakeful.dispatcher.flights import Flights
 from wakeful.dispatcher.guards import Feature
 from wakeful.errors import StoreUnavailable
+from wakeful.model.alarm import Alarm, Change, Event
+from wakeful.rules.report import sweep
+from wakeful.rules.rezone import rezone
 from wakeful.runtime.cpu_time import in_thread
 from wakeful.runtime.metrics import Metrics
 from wakeful.schedule import takes_long

@@ -10,12 +10,12 @@ from typing import Annotated, Final, Self
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from wakeful.alarm.budget import BudgetUse
-from wakeful.alarm.model import Kind
-from wakeful.alarm.owner_settings import OwnerSettingsView
-from wakeful.alarm.request import Moment, Span
-from wakeful.alarm.signalling import Effect
-from wakeful.alarm.wake import WakeBody
+from wakeful.model.alarm import Kind
+from wakeful.model.owner_settings import OwnerSettingsView
+from wakeful.model.requests import Moment, Span
+from wakeful.rules.budget import BudgetUse
+from wakeful.rules.signalling import Effect
+from wakeful.rules.wake import WakeBody
 from wakeful.service import HistoryEntry, Signalled, Similar
 from wakeful.service.cancel import NAMED_AT_ONCE
 from wakeful.service.inbox import PreviousFire

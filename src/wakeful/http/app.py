@@ -18,13 +18,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 
 from wakeful._version import __version__
-from wakeful.alarm.request import CreateRequest
 from wakeful.errors import InvalidConfig, WakefulError
 from wakeful.http.endpoint import Context, operations_of, routed
 from wakeful.http.operations import Operation, OperationRequest, Parameter, TextParameter
 from wakeful.http.routes import alarms, calendar, fires, look, settings
 from wakeful.http.security.auth import SCOPES, Auth, AuthMiddleware, Principal
 from wakeful.http.security.guard import Guard, refused
+from wakeful.model.requests import CreateRequest
 from wakeful.service import Service, views
 from wakeful.service.views import Problem
 from wakeful.settings import Settings

@@ -22,7 +22,6 @@ from msgspec import Meta, Struct
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.alarm.create import TEXT_LIMIT, check_text
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig, InvalidRequest, Unauthorized
 from wakeful.http.endpoint import routed
@@ -31,6 +30,7 @@ from wakeful.http.security.auth import Auth, mint
 from wakeful.http.security.guard import answer, body
 from wakeful.http.security.limits import Newcomers
 from wakeful.moments import unix_ms
+from wakeful.rules.create import TEXT_LIMIT, check_text
 from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, Store
 

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Raw
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wakeful.alarm import user_of
 from wakeful.http.security.auth import route_path
 from wakeful.http.security.guard import PIECE
+from wakeful.rules.create import user_of
 from wakeful.service import views
 
 AGENT: Final = b"x-chronos-agent"

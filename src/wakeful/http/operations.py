@@ -15,10 +15,10 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from wakeful.alarm.create import TEXT_LIMIT, check_text
-from wakeful.alarm.request import moment as read_moment
 from wakeful.errors import InvalidRequest
 from wakeful.moments import read_cursor
+from wakeful.rules.create import TEXT_LIMIT, check_text
+from wakeful.rules.wanted import moment as read_moment
 from wakeful.service.caller import Caller
 
 LIMIT: Final = 500

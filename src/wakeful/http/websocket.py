@@ -17,14 +17,15 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from wakeful.alarm import Alarm
-from wakeful.alarm.request import Moment, decode
 from wakeful.errors import InvalidRequest, TooMany, WakefulError
 from wakeful.http.endpoint import routed
 from wakeful.http.security.auth import UNAUTHORIZED, Principal
 from wakeful.http.security.guard import Guard, Refusal, refused
 from wakeful.http.sse import OPERATIONS, End, LiveContext, principal_of
+from wakeful.model.alarm import Alarm
+from wakeful.model.requests import Moment
 from wakeful.moments import unix_ms
+from wakeful.rules.wanted import decode
 from wakeful.runtime.cpu_time import charged
 from wakeful.service import Alarms, views
 from wakeful.service.history import HistoryStatus, offset

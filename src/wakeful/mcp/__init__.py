@@ -25,9 +25,6 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from wakeful._version import __version__
-from wakeful.alarm import INBOX
-from wakeful.alarm.create import check_text
-from wakeful.alarm.request import decode, json_of
 from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
 from wakeful.http.endpoint import disconnected, unless_gone, whole_body
 from wakeful.http.security.auth import PRINCIPAL, SCOPES, Principal
@@ -37,6 +34,9 @@ from wakeful.mcp.agent_views import utc
 from wakeful.mcp.catalogue import INSTRUCTIONS, TOOLS, ToolEntry, lesson, listed
 from wakeful.mcp.schemas import given, schema, without_nulls
 from wakeful.mcp.task_tools import TASK_INSTRUCTIONS, TASK_TOOLS
+from wakeful.model.alarm import INBOX
+from wakeful.rules.create import check_text
+from wakeful.rules.wanted import decode, json_of
 from wakeful.runtime.cpu_time import charged
 from wakeful.service import Alarms, Service
 from wakeful.settings import Settings

@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import fields
 
-from wakeful.alarm import Alarm, Fire
-from wakeful.alarm.create import series_words
 from wakeful.errors import InvalidRequest
 from wakeful.mcp.schemas import EDITABLE, AgentAlarm, AgentFire, AgentSignalEffect, WakeView
+from wakeful.model.alarm import Alarm, Fire
 from wakeful.moments import from_unix_ms, unix_ms
+from wakeful.rules.create import series_words
 from wakeful.schedule import zone
 from wakeful.schedule.descriptions import moment as in_words
 from wakeful.service import TakenWake

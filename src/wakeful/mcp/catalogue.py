@@ -11,8 +11,6 @@ import mcp_types as types
 import msgspec
 from msgspec import Struct
 
-from wakeful.alarm import is_fire_id
-from wakeful.alarm.request import decode
 from wakeful.errors import (
     Forbidden,
     InvalidRequest,
@@ -25,6 +23,8 @@ from wakeful.errors import (
 from wakeful.mcp import schemas
 from wakeful.mcp.schemas import schema
 from wakeful.mcp.tools import Tools
+from wakeful.model.alarm import is_fire_id
+from wakeful.rules.wanted import decode
 from wakeful.service import Alarms
 
 FRESH_FOR: Final = 3_600_000  # ms; lists are the same for everyone until the next release

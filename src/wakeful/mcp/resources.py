@@ -15,11 +15,11 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from msgspec import Struct
 
-from wakeful.alarm import is_fire_id
 from wakeful.errors import InvalidRequest, NotFound, WakefulError
 from wakeful.mcp.catalogue import FRESH_FOR
 from wakeful.mcp.schemas import AgendaArguments, GetArguments, HistoryArguments
 from wakeful.mcp.tools import Tools
+from wakeful.model.alarm import is_fire_id
 from wakeful.service import Alarms
 
 Context = ServerRequestContext[Any, Any]

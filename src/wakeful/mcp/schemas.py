@@ -9,10 +9,10 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from wakeful.alarm.model import AlarmStatus, CatchUp, Cost, FireStatus
-from wakeful.alarm.outcome import ReportOutcome
-from wakeful.alarm.request import AGENTS, Count, CreateRequest, EditRequest, Moment, OnConflict, PolicyRequest, Span
-from wakeful.alarm.signalling import Effect
+from wakeful.model.alarm import AlarmStatus, CatchUp, Cost, FireStatus
+from wakeful.model.outcome import ReportOutcome
+from wakeful.model.requests import AGENTS, Count, CreateRequest, EditRequest, Moment, OnConflict, PolicyRequest, Span
+from wakeful.rules.signalling import Effect
 from wakeful.service.history import HistoryStatus
 
 

@@ -12,13 +12,12 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from wakeful.alarm import Task
-from wakeful.alarm.task import moment_of
 from wakeful.errors import Forbidden, InvalidConfig, InvalidRequest, InvalidSchedule, NotFound, TooMany, WakefulError
 from wakeful.mcp import agent_views
 from wakeful.mcp.agent_views import BUDGET, NAME, TextBudget, cut
 from wakeful.mcp.catalogue import ToolEntry, correction, look
 from wakeful.mcp.schemas import Cut, Result, Utc, given
+from wakeful.rules.task import Task, moment_of
 from wakeful.schedule import describe
 from wakeful.schedule.descriptions import moment as in_words
 from wakeful.service import Alarms

@@ -10,9 +10,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET, Struct
 
-from wakeful.alarm import INBOX, Alarm, is_fire_id, parse_fire_id
-from wakeful.alarm.model import PENDING
-from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, request_of
 from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.http import operations
 from wakeful.mcp import agent_views
@@ -47,6 +44,9 @@ from wakeful.mcp.schemas import (
     given,
     without_nulls,
 )
+from wakeful.model.alarm import INBOX, PENDING, Alarm, is_fire_id, parse_fire_id
+from wakeful.model.requests import CreateRequest, EditRequest, ReportRequest
+from wakeful.rules.wanted import request_of
 from wakeful.service import Alarms, Cancelled, Changed, ChangedFire, Created, HistoryEntry
 from wakeful.service.history import next_fires
 from wakeful.service.inbox import missed

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Unpack
 
-from wakeful.alarm import INBOX, Users
-from wakeful.alarm.keywords import OpenKeywords
 from wakeful.clock import Clock, SystemClock
 from wakeful.errors import InvalidConfig, InvalidRequest, nearest
+from wakeful.model.alarm import INBOX
+from wakeful.model.keywords import OpenKeywords
 from wakeful.python.client import Wakeful
+from wakeful.rules.users import Users
 from wakeful.schedule import duration
 from wakeful.settings import ROUTER, Settings, load
 from wakeful.settings.kinds import named, target_kind

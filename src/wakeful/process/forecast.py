@@ -16,12 +16,13 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Completed, Fire, Outcome, Wake
-from wakeful.alarm.model import PENDING
 from wakeful.clock import turn
 from wakeful.dispatcher import ServedTarget
 from wakeful.errors import InvalidRequest
+from wakeful.model.alarm import PENDING, Alarm, Fire
+from wakeful.model.outcome import Completed, Outcome
 from wakeful.python.client import Wakeful
+from wakeful.rules.wake import Wake
 from wakeful.schedule import split_zone
 from wakeful.schedule.zones import transition, zone
 from wakeful.settings import Settings

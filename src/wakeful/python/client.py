@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
 from msgspec.structs import replace
 
 from wakeful._version import __version__
-from wakeful.alarm import INBOX, Users
 from wakeful.clock import Clock, SystemClock
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.ids import Ids
+from wakeful.model.alarm import INBOX
+from wakeful.rules.users import Users
 from wakeful.runtime.metrics import Metrics
 from wakeful.runtime.os_signals import ending_run
 from wakeful.service import Alarms, Caller, Service

@@ -17,14 +17,12 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
-from wakeful.alarm import INBOX, Alarm, Fire
-from wakeful.alarm.arguments import When, argument_named, request_fields, set_arguments
-from wakeful.alarm.keywords import SetKeywords, UpdateKeywords
-from wakeful.alarm.owner_settings import OwnerSettingsView, SettingsRequest
-from wakeful.alarm.request import CreateRequest, EditRequest, ReportRequest, json_of, request_of, span
-from wakeful.alarm.signals import check_signal_name
 from wakeful.clock import Clock, SystemClock
 from wakeful.errors import InvalidRequest, NotFound, WakefulError
+from wakeful.model.alarm import INBOX, Alarm, Fire
+from wakeful.model.keywords import SetKeywords, UpdateKeywords
+from wakeful.model.owner_settings import OwnerSettingsView, SettingsRequest
+from wakeful.model.requests import CreateRequest, EditRequest, ReportRequest, When
 from wakeful.remote.address import ServerAddress
 from wakeful.remote.connection import Answered, ServerConnection
 from wakeful.remote.decoding import (
@@ -47,6 +45,9 @@ from wakeful.remote.events import followed
 from wakeful.remote.looking import RemoteLookVerbs
 from wakeful.remote.problems import error_of
 from wakeful.remote.serving import InboxWorker
+from wakeful.rules.arguments import argument_named, request_fields, set_arguments
+from wakeful.rules.signals import check_signal_name
+from wakeful.rules.wanted import json_of, request_of, span
 from wakeful.runtime.os_signals import ending_run
 from wakeful.service import Alarms, Changed, ChangedFire, Created, Noted, Service, Signalled, TakenWake
 from wakeful.service.cancel import Cancelled

@@ -16,11 +16,11 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Raw
 
-from wakeful.alarm.backoff import backoff, spread
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig, OneProcess, StoreUnavailable, TooMany, WakefulError
 from wakeful.remote.address import ServerAddress
 from wakeful.remote.problems import error_of
+from wakeful.rules.backoff import backoff, spread
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession

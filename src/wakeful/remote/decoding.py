@@ -14,13 +14,13 @@ from urllib.parse import quote
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from wakeful.alarm import Alarm, Fire, Policy
-from wakeful.alarm.model import DEFAULT_POLICY, WAKEFULS_OWN, HeardSignal
-from wakeful.alarm.request import CreateRequest, EditRequest, PolicyRequest, span
-from wakeful.alarm.signalling import Effect
-from wakeful.alarm.wake import SignalBody, WakeBody
 from wakeful.errors import NotFound
+from wakeful.model.alarm import DEFAULT_POLICY, WAKEFULS_OWN, Alarm, Fire, HeardSignal, Policy
+from wakeful.model.requests import CreateRequest, EditRequest, PolicyRequest
 from wakeful.moments import read_cursor
+from wakeful.rules.signalling import Effect
+from wakeful.rules.wake import SignalBody, WakeBody
+from wakeful.rules.wanted import span
 from wakeful.service import Created, HistoryEntry, Similar, TakenWake
 from wakeful.service.inbox import PlaceInSeries
 from wakeful.service.signalling import SignalledAlarm

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from wakeful.alarm.backoff import backoff
 from wakeful.clock import Clock
 from wakeful.errors import StoreUnavailable, TooMany
 from wakeful.remote.connection import ServerConnection
+from wakeful.rules.backoff import backoff
 from wakeful.service.live import LiveEvent
 
 log = logging.getLogger("wakeful.remote")

@@ -8,12 +8,8 @@ from typing import Any, Final, Literal, TypeVar, get_args
 
 import msgspec
 
-from wakeful.alarm import Alarm, Fire, is_fire_id
-from wakeful.alarm.arguments import accepted
-from wakeful.alarm.budget import BudgetUse
-from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
-from wakeful.alarm.request import moment_or_ago
 from wakeful.errors import InvalidRequest, NotFound
+from wakeful.model.alarm import ALARM_STATUSES, FIRE_STATUSES, Alarm, AlarmStatus, Fire, FireStatus, Kind, is_fire_id
 from wakeful.moments import cursor_text
 from wakeful.python.client import Wakeful
 from wakeful.remote.connection import Answered, ServerConnection
@@ -32,6 +28,9 @@ from wakeful.remote.decoding import (
     notes_of,
     value,
 )
+from wakeful.rules.arguments import accepted
+from wakeful.rules.budget import BudgetUse
+from wakeful.rules.wanted import moment_or_ago
 from wakeful.schedule import Understood
 from wakeful.schedule.days_off import without_days_off
 from wakeful.service import Details, HistoryEntry, Noted, Why

@@ -15,11 +15,13 @@ from typing import Final, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import INBOX, Completed, Failed, Fire, Outcome, Snoozed, Wake
-from wakeful.alarm.backoff import backoff
 from wakeful.clock import Clock
 from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, WakefulError
+from wakeful.model.alarm import INBOX, Fire
+from wakeful.model.outcome import Completed, Failed, Outcome, Snoozed
 from wakeful.remote.decoding import FetchedWake
+from wakeful.rules.backoff import backoff
+from wakeful.rules.wake import Wake
 from wakeful.service import TakenWake
 from wakeful.targets.handler import Handler
 

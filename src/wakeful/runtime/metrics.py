@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from itertools import accumulate, product
 from typing import TYPE_CHECKING, Final, Protocol, get_args
 
-from wakeful.alarm.model import FailReason, Interface, SkipReason
+from wakeful.model.alarm import FailReason, Interface, SkipReason
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -15,15 +15,14 @@ from typing import Any, Final, Self, TypeVar, Unpack
 
 import msgspec
 
-from wakeful.alarm import Alarm as AlarmRow
-from wakeful.alarm import Fire
-from wakeful.alarm.create import MESSAGE_LIMIT
-from wakeful.alarm.keywords import OpenKeywords
-from wakeful.alarm.model import PENDING
 from wakeful.clock import Clock
 from wakeful.errors import InvalidRequest, NotFound
+from wakeful.model.alarm import PENDING, Fire
+from wakeful.model.alarm import Alarm as AlarmRow
+from wakeful.model.keywords import OpenKeywords
 from wakeful.process.application import open_sync
 from wakeful.python.sync import SyncWakeful
+from wakeful.rules.create import MESSAGE_LIMIT
 from wakeful.service import HistoryEntry
 from wakeful.service.history import HistoryStatus
 from wakeful.targets.handler import HandlerFunction

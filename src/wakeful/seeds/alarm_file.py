@@ -14,13 +14,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Fire, Policy, user_of
-from wakeful.alarm.backoff import backoff
-from wakeful.alarm.create import LONGEST_WAIT, MESSAGE_LIMIT, check
-from wakeful.alarm.model import ERROR_LIMIT, RESULT_LIMIT, AlarmStatus, FireStatus
 from wakeful.errors import InvalidRequest
 from wakeful.ids import id_of
+from wakeful.model.alarm import ERROR_LIMIT, RESULT_LIMIT, Alarm, AlarmStatus, Fire, FireStatus, Policy
 from wakeful.moments import from_unix_ms
+from wakeful.rules.backoff import backoff
+from wakeful.rules.create import LONGEST_WAIT, MESSAGE_LIMIT, check, user_of
 from wakeful.seeds.erlang_terms import SIZE_LIMIT, Atom, Term, as_json, entries, inspect, read, text
 from wakeful.store.sqlite.file import ForeignFile
 from wakeful.transfer.takeover import PAGE, TakeoverResult, Written

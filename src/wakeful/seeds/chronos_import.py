@@ -10,9 +10,8 @@ from uuid import UUID
 import msgspec
 from msgspec import Raw, Struct
 
-from wakeful.alarm import DEFAULT_POLICY, Alarm, Policy
-from wakeful.alarm.model import AlarmStatus, Kind
 from wakeful.errors import InvalidRequest, StoreUnavailable
+from wakeful.model.alarm import DEFAULT_POLICY, Alarm, AlarmStatus, Kind, Policy
 from wakeful.moments import whole_ms
 from wakeful.schedule import counts_from_start, is_rule, schedule, zone
 from wakeful.store.postgres.database import Database

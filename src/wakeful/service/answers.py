@@ -8,7 +8,7 @@ from typing import Self, TypeVar
 
 from msgspec import Struct
 
-from wakeful.alarm import Alarm, Fire
+from wakeful.model.alarm import Alarm, Fire
 from wakeful.store.filters import Cursor
 from wakeful.store.records import Matches
 

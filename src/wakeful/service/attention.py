@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from wakeful.alarm import Alarm, Fire
+from wakeful.model.alarm import Alarm, Fire
 from wakeful.service.history import HistoryEntry
 from wakeful.service.why import is_alive
 from wakeful.store import TargetState, Worker

@@ -13,10 +13,9 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
-from wakeful.alarm import ALARM_STATUSES, FIRE_STATUSES, Alarm, Fire
-from wakeful.alarm.arguments import accepted
-from wakeful.alarm.model import PENDING, UNSUCCESSFUL
 from wakeful.errors import TooMany, WakefulError
+from wakeful.model.alarm import ALARM_STATUSES, FIRE_STATUSES, PENDING, UNSUCCESSFUL, Alarm, Fire
+from wakeful.rules.arguments import accepted
 from wakeful.service.alarms import Alarms
 from wakeful.service.history import History, HistoryEntry, without_copies
 from wakeful.service.read import Cursor

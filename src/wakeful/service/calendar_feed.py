@@ -16,11 +16,11 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Fire, coming, fire_id
-from wakeful.alarm.create import TEXT_LIMIT, check_text
-from wakeful.alarm.model import STEPPED_OVER
 from wakeful.errors import Conflict, InvalidRequest, NotFound
+from wakeful.model.alarm import STEPPED_OVER, Alarm, Fire, fire_id
 from wakeful.moments import unix_ms
+from wakeful.rules.create import TEXT_LIMIT, check_text
+from wakeful.rules.plan import coming
 from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import describe
 from wakeful.service.caller import Caller

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from wakeful.alarm import Alarm
+from wakeful.model.alarm import Alarm
 
 
 class WakeOrigin(Struct, frozen=True):

@@ -9,11 +9,10 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from wakeful.alarm import Alarm
-from wakeful.alarm.create import TEXT_LIMIT, check_text
-from wakeful.alarm.lineage import cancelled_chain
-from wakeful.alarm.model import PENDING
 from wakeful.errors import InvalidRequest, NotFound
+from wakeful.model.alarm import PENDING, Alarm
+from wakeful.rules.create import TEXT_LIMIT, check_text
+from wakeful.rules.lineage import cancelled_chain
 from wakeful.service.change import cancel_alarm, write_change
 from wakeful.service.core import Session
 from wakeful.service.resolving import PAGE, all_fires, get_alarm, is_id

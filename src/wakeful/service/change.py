@@ -14,32 +14,19 @@ from typing import Final, NamedTuple, Unpack
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import (
-    INBOX,
-    Alarm,
-    Change,
-    Fire,
-    cancel,
-    in_hand,
-    last_change,
-    pause,
-    replace_with,
-    resume,
-    skip_next,
-    snooze,
-    undo,
-    update,
-    with_former,
-)
-from wakeful.alarm.arguments import argument_named, request_fields
-from wakeful.alarm.attempts import OPEN
-from wakeful.alarm.checks import check_gate
-from wakeful.alarm.create import MESSAGE_LIMIT, TEXT_LIMIT, check_text
-from wakeful.alarm.keywords import UpdateKeywords
-from wakeful.alarm.owner_settings import OwnerSettings, OwnerSettingsView, SettingsRequest, shown
-from wakeful.alarm.request import EditRequest, bound_meant, moment, request_of, said_moment, span
-from wakeful.alarm.undo import Former, former_values
 from wakeful.errors import Conflict, InvalidRequest, WakefulError
+from wakeful.model.alarm import INBOX, Alarm, Change, Fire
+from wakeful.model.keywords import UpdateKeywords
+from wakeful.model.owner_settings import OwnerSettings, OwnerSettingsView, SettingsRequest
+from wakeful.model.requests import EditRequest
+from wakeful.rules.arguments import argument_named, request_fields
+from wakeful.rules.attempts import OPEN, in_hand
+from wakeful.rules.checks import check_gate
+from wakeful.rules.create import MESSAGE_LIMIT, TEXT_LIMIT, check_text
+from wakeful.rules.edit import cancel, pause, replace_with, resume, skip_next, snooze, update
+from wakeful.rules.owner_settings import shown
+from wakeful.rules.undo import Former, former_values, last_change, undo, with_former
+from wakeful.rules.wanted import bound_meant, moment, request_of, said_moment, span
 from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import is_rule, may_be_rule
 from wakeful.service.answers import Changed

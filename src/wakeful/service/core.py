@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
-from wakeful.alarm import Users
-from wakeful.alarm.budget import Budget
 from wakeful.clock import Clock
 from wakeful.ids import Ids
+from wakeful.rules.budget import Budget
+from wakeful.rules.users import Users
 from wakeful.runtime.metrics import Metrics
 from wakeful.schedule.holiday_calendars import Calendars, refresh_calendars
 from wakeful.service.caller import Caller

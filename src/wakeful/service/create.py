@@ -13,24 +13,19 @@ from typing import Final, TypeVar, Unpack, get_args
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import (
-    Alarm,
-    Origin,
-    Wanted,
-    create,
-    differences,
-    fire_now,
-)
-from wakeful.alarm.arguments import When, argument_named, request_fields, set_arguments
-from wakeful.alarm.checks import check_gate
-from wakeful.alarm.create import TEXT_LIMIT, check_text
-from wakeful.alarm.keywords import SetKeywords
-from wakeful.alarm.lineage import author_of, with_end
-from wakeful.alarm.owner_settings import OwnerSettings
-from wakeful.alarm.request import CreateRequest, OnConflict, bound_meant, wanted_alarm
 from wakeful.clock import LoopShare
 from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable, TooMany, Unauthorized, WakefulError
+from wakeful.model.alarm import Alarm
+from wakeful.model.keywords import SetKeywords
+from wakeful.model.owner_settings import OwnerSettings
+from wakeful.model.requests import CreateRequest, OnConflict, Origin, Wanted, When
 from wakeful.moments import whole_ms
+from wakeful.rules.arguments import argument_named, request_fields, set_arguments
+from wakeful.rules.checks import check_gate
+from wakeful.rules.create import TEXT_LIMIT, check_text, create, differences
+from wakeful.rules.edit import fire_now
+from wakeful.rules.lineage import author_of, with_end
+from wakeful.rules.wanted import bound_meant, wanted_alarm
 from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import may_be_rule
 from wakeful.service.answers import Created, Similar

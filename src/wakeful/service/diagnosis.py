@@ -9,11 +9,10 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct, field
 
-from wakeful.alarm import Alarm, Fire
-from wakeful.alarm.model import STEPPED_OVER
-from wakeful.alarm.plan import timetable
-from wakeful.alarm.undo import CHANGES
 from wakeful.errors import InvalidRequest
+from wakeful.model.alarm import STEPPED_OVER, Alarm, Fire
+from wakeful.rules.plan import timetable
+from wakeful.rules.undo import CHANGES
 from wakeful.schedule.holiday_calendars import Calendars
 from wakeful.schedule.zone_rules import ZoneData, edition_of
 from wakeful.service.why import is_alive

@@ -15,9 +15,8 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from wakeful.alarm import FIRE_STATUSES
-from wakeful.alarm.model import UNSUCCESSFUL
 from wakeful.errors import InvalidRequest
+from wakeful.model.alarm import FIRE_STATUSES, UNSUCCESSFUL
 from wakeful.moments import MS
 from wakeful.service import Service
 from wakeful.service.alarms import Alarms

@@ -17,12 +17,12 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import FIRE_STATUSES, Alarm, Fire, coming
-from wakeful.alarm.arguments import accepted
-from wakeful.alarm.budget import Budget, Charge, may_wait_for_budget, waiting_for_budget
-from wakeful.alarm.model import PENDING, STEPPED_OVER, UNSUCCESSFUL, EndedStatus
 from wakeful.errors import InvalidRequest
+from wakeful.model.alarm import FIRE_STATUSES, PENDING, STEPPED_OVER, UNSUCCESSFUL, Alarm, EndedStatus, Fire
 from wakeful.moments import unix_ms
+from wakeful.rules.arguments import accepted
+from wakeful.rules.budget import Budget, Charge, may_wait_for_budget, waiting_for_budget
+from wakeful.rules.plan import coming
 from wakeful.runtime.cpu_time import in_thread
 from wakeful.store import AlarmQuery, DescribedFire, FireQuery, Matches, Store
 from wakeful.store.filters import ROWS_A_READ, Cursor

@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm import Policy, Wanted
-from wakeful.alarm.owner_settings import OwnerSettings, check_calendar
-from wakeful.alarm.request import EditRequest, wanted_change
 from wakeful.errors import InvalidRequest
+from wakeful.model.alarm import Policy
+from wakeful.model.owner_settings import OwnerSettings
+from wakeful.model.requests import EditRequest, Wanted
+from wakeful.rules.owner_settings import check_calendar
+from wakeful.rules.wanted import wanted_change
 from wakeful.schedule.days_off import USUAL_DAYS, calendar_problem, days_text, with_working_days, without_days_off
 from wakeful.service.core import Session
 from wakeful.service.resolving import get_alarm

@@ -11,14 +11,15 @@ from typing import Final, NamedTuple, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import INBOX, Alarm, Change, Event, Fire, Wake, check_reportable, fetch, following, unfetch
-from wakeful.alarm.lineage import Author, author_of, is_ending
-from wakeful.alarm.model import STEPPED_OVER, FireStatus, HeardSignal
-from wakeful.alarm.request import ReportRequest
-from wakeful.alarm.wake import prompt, wake_token
 from wakeful.clock import stopwatch
 from wakeful.errors import StoreUnavailable, UnknownTarget
+from wakeful.model.alarm import INBOX, STEPPED_OVER, Alarm, Change, Event, Fire, FireStatus, HeardSignal
+from wakeful.model.requests import ReportRequest
 from wakeful.moments import unix_ms
+from wakeful.rules.lineage import Author, author_of, is_ending
+from wakeful.rules.plan import following
+from wakeful.rules.report import check_reportable, fetch, unfetch
+from wakeful.rules.wake import Wake, prompt, wake_token
 from wakeful.service.answers import Noted
 from wakeful.service.core import FIRST_LOOK, LONGEST_PAUSE, Session
 from wakeful.service.history import HistoryEntry

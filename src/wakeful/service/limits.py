@@ -17,10 +17,10 @@ from typing import Final
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Origin, Policy, parse_fire_id
-from wakeful.alarm.plan import timetable
-from wakeful.alarm.request import PolicyRequest
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, TooMany, WakefulError
+from wakeful.model.alarm import Alarm, Policy, parse_fire_id
+from wakeful.model.requests import Origin, PolicyRequest
+from wakeful.rules.plan import timetable
 from wakeful.schedule import is_interval, is_rule
 from wakeful.service.caller import Caller
 from wakeful.settings import Settings

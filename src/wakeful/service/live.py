@@ -19,14 +19,14 @@ from typing import Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import FIRE_STATUSES, Event
-from wakeful.alarm.budget import BUDGET_REACHED
-from wakeful.alarm.lineage import ENDING, RENEWED
-from wakeful.alarm.plan import HOLIDAYS_UNKNOWN
-from wakeful.alarm.signalling import SIGNALLED
-from wakeful.alarm.undo import UNDONE
 from wakeful.clock import Clock, stopwatch, turn
 from wakeful.errors import StoreUnavailable
+from wakeful.model.alarm import FIRE_STATUSES, Event
+from wakeful.rules.budget import BUDGET_REACHED
+from wakeful.rules.lineage import ENDING, RENEWED
+from wakeful.rules.plan import HOLIDAYS_UNKNOWN
+from wakeful.rules.signalling import SIGNALLED
+from wakeful.rules.undo import UNDONE
 from wakeful.service.tasks import OwnerCounts, ResumeNames
 from wakeful.store import Followed, MovedFire, NewAlarm, Store
 

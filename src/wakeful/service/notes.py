@@ -12,15 +12,17 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
 from typing import Final
 
-from wakeful.alarm import Alarm, coming, in_hand
-from wakeful.alarm.budget import wake_notes
-from wakeful.alarm.create import bounds_in_words
-from wakeful.alarm.lineage import end_note
-from wakeful.alarm.owner_settings import OwnerSettings, effective
-from wakeful.alarm.plan import holiday_at, holiday_problem, keeps_holidays
-from wakeful.alarm.request import CreateRequest, EditRequest
-from wakeful.alarm.signals import signal_notes
 from wakeful.errors import InvalidSchedule, StoreUnavailable, TooMany
+from wakeful.model.alarm import Alarm
+from wakeful.model.owner_settings import OwnerSettings
+from wakeful.model.requests import CreateRequest, EditRequest
+from wakeful.rules.attempts import in_hand
+from wakeful.rules.budget import wake_notes
+from wakeful.rules.create import bounds_in_words
+from wakeful.rules.lineage import end_note
+from wakeful.rules.owner_settings import effective
+from wakeful.rules.plan import coming, holiday_at, holiday_problem, keeps_holidays
+from wakeful.rules.signals import signal_notes
 from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import Understood, describe, is_interval, is_rule, parse, zone
 from wakeful.schedule.days_off import with_working_days

@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm.defaults import Defaults
-from wakeful.alarm.owner_settings import (
-    OwnerSettings,
-    SettingsRequest,
-    changed,
-    effective,
-)
 from wakeful.clock import Clock
 from wakeful.errors import InvalidRequest
+from wakeful.model.owner_settings import OwnerSettings, SettingsRequest
+from wakeful.model.requests import Defaults
+from wakeful.rules.owner_settings import changed, effective
 from wakeful.settings import Settings
 from wakeful.settings.values import server_settings
 

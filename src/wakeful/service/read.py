@@ -10,11 +10,20 @@ from typing import Final, Literal, TypeVar, get_args
 
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Fire, is_fire_id, parse_fire_id
-from wakeful.alarm.arguments import accepted
-from wakeful.alarm.model import ALARM_STATUSES, FIRE_STATUSES, AlarmStatus, FireStatus, Kind
-from wakeful.alarm.request import moment_or_ago
 from wakeful.errors import NotFound
+from wakeful.model.alarm import (
+    ALARM_STATUSES,
+    FIRE_STATUSES,
+    Alarm,
+    AlarmStatus,
+    Fire,
+    FireStatus,
+    Kind,
+    is_fire_id,
+    parse_fire_id,
+)
+from wakeful.rules.arguments import accepted
+from wakeful.rules.wanted import moment_or_ago
 from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import Understood, given_zone, may_be_rule, parse
 from wakeful.service.answers import Details, Noted

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from wakeful.alarm import Alarm, Change, Fire, Report, is_fire_id, report, retry, retry_at
-from wakeful.alarm.model import UNSUCCESSFUL
-from wakeful.alarm.report import note_on_repeat
-from wakeful.alarm.request import ReportRequest, span
-from wakeful.alarm.request import report as report_of
 from wakeful.errors import Conflict, NotFound
+from wakeful.model.alarm import UNSUCCESSFUL, Alarm, Change, Fire, is_fire_id
+from wakeful.model.outcome import Report
+from wakeful.model.requests import ReportRequest
+from wakeful.rules.report import note_on_repeat, report, retry
+from wakeful.rules.settle import retry_at
+from wakeful.rules.wanted import report as report_of
+from wakeful.rules.wanted import span
 from wakeful.service.answers import ChangedFire
 from wakeful.service.change import write_change
 from wakeful.service.core import Session
@@ -31,7 +33,7 @@ _OPEN: Final = ("delivered", "waiting", "retrying")
 async def report_fire(session: Session, fire_id: str, asked: ReportRequest) -> ChangedFire:
     """Record a target's report on a fire, or, given an alarm's id, on its one fire that waits for a report.
 
-    >>> from wakeful.alarm.request import ReportRequest
+    >>> from wakeful.model.requests import ReportRequest
     >>> (await alarms.report(wake.fire.id, ReportRequest(outcome="completed", result="3 grants"))).fire.status
     'completed'
 

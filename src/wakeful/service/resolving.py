@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Fire, parse_fire_id
 from wakeful.errors import Conflict, NotFound
+from wakeful.model.alarm import Alarm, Fire, parse_fire_id
 from wakeful.service.core import Session
 from wakeful.store import FireQuery, Store
 

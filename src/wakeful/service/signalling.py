@@ -1,7 +1,7 @@
 """Signals: an external event happened, and the alarms that wait for it are cancelled, skip a fire, move, or fire.
 
 A signal is not stored. `unless` and `or_when` are fields of the policy. An index on them finds the alarms that wait for
-a name (`Store.listening`), and each is changed as if by its owner (alarm/signalling.py). The sender's payload is
+a name (`Store.listening`), and each is changed as if by its owner (rules/signalling.py). The sender's payload is
 stored in the policy (`heard`) with the occurrence that it made, so a wake stays a function of its row and occurrence.
 """
 
@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from wakeful.alarm import Alarm, Change, Fire
-from wakeful.alarm.create import check_payload, check_text
-from wakeful.alarm.request import json_of, raw_text
-from wakeful.alarm.signalling import Effect, effect_of, signalled
-from wakeful.alarm.signals import SIGNAL_PAYLOAD_LIMIT, Signal, check_signal_name
 from wakeful.errors import NotFound
+from wakeful.model.alarm import Alarm, Change, Fire
+from wakeful.rules.create import check_payload, check_text
+from wakeful.rules.signalling import Effect, effect_of, signalled
+from wakeful.rules.signals import SIGNAL_PAYLOAD_LIMIT, Signal, check_signal_name
+from wakeful.rules.wanted import json_of, raw_text
 from wakeful.schedule import zone
 from wakeful.schedule.interval import span_words
 from wakeful.service.change import PATIENCE, write_change

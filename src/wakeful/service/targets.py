@@ -10,11 +10,14 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from wakeful.alarm import INBOX, Alarm, Completed, Delivered, Event, Failed, Outcome, Snoozed, Users, Wake
 from wakeful.clock import stopwatch
 from wakeful.errors import UnknownTarget
 from wakeful.ids import Ids
+from wakeful.model.alarm import INBOX, Alarm, Event
+from wakeful.model.outcome import Completed, Delivered, Failed, Outcome, Snoozed
 from wakeful.moments import whole_ms
+from wakeful.rules.users import Users
+from wakeful.rules.wake import Wake
 from wakeful.service.why import is_alive
 from wakeful.settings import Settings
 from wakeful.store import Store, TargetState, Worker

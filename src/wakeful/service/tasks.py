@@ -19,12 +19,13 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from wakeful.alarm import TASKS, Alarm, Task, TaskNews, TaskPlan, cancel
-from wakeful.alarm.task import ISOLATED, moment_of, rfc3339
-from wakeful.alarm.users import CHAT_FIX
 from wakeful.errors import Conflict, InvalidConfig, InvalidRequest, InvalidSchedule, NotFound, TooMany
 from wakeful.ids import Ids
+from wakeful.model.alarm import TASKS, Alarm
 from wakeful.moments import unix_ms
+from wakeful.rules.edit import cancel
+from wakeful.rules.task import ISOLATED, Task, TaskNews, TaskPlan, moment_of, rfc3339
+from wakeful.rules.users import CHAT_FIX
 from wakeful.service.limits import Limits, check
 from wakeful.settings import Settings
 from wakeful.settings.values import planner_of

@@ -14,12 +14,12 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Fire, parse_fire_id, reports_under
-from wakeful.alarm.create import TEXT_LIMIT, check_text
-from wakeful.alarm.lineage import CHAIN_CANCELLED
-from wakeful.alarm.wake import begun_at, fire_named, is_wake_token_of, why_not_good
 from wakeful.errors import InvalidRequest, NotFound, Unauthorized
+from wakeful.model.alarm import Alarm, Fire, parse_fire_id
 from wakeful.moments import whole_ms
+from wakeful.rules.create import TEXT_LIMIT, check_text
+from wakeful.rules.lineage import CHAIN_CANCELLED
+from wakeful.rules.wake import begun_at, fire_named, is_wake_token_of, reports_under, why_not_good
 from wakeful.service.caller import WakeOrigin
 from wakeful.store import EventQuery, ReportKeys, Store, Token
 

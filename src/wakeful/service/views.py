@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Fire, Policy
-from wakeful.alarm.model import NEW_POLICY, WAKEFULS_OWN, AlarmStatus, FireStatus, Kind
 from wakeful.errors import (
     Conflict,
     Forbidden,
@@ -25,6 +23,18 @@ from wakeful.errors import (
     Unauthorized,
     UnknownTarget,
     WakefulError,
+)
+from wakeful.model.alarm import (
+    DEFAULT_POLICY,
+    NEW_POLICY,
+    WAKEFULS_OWN,
+    Alarm,
+    AlarmStatus,
+    Attempt,
+    Fire,
+    FireStatus,
+    Kind,
+    Policy,
 )
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Fire
-from wakeful.alarm.budget import Allowance, BudgetUse, Charge, uses
-from wakeful.alarm.model import PENDING
 from wakeful.errors import InvalidRequest
+from wakeful.model.alarm import PENDING, Alarm, Fire
+from wakeful.rules.budget import Allowance, BudgetUse, Charge, uses
 from wakeful.service.core import Session
 from wakeful.service.history import History
 from wakeful.service.resolving import get_alarm

@@ -11,13 +11,13 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import HELD_BACK, INBOX, Alarm, Event, Fire, coming, first_due
-from wakeful.alarm.budget import DEFERRED
-from wakeful.alarm.lineage import is_ending
-from wakeful.alarm.model import SUSPECT
-from wakeful.alarm.plan import holiday_at
-from wakeful.alarm.settle import is_silent
-from wakeful.alarm.signals import by_signal
+from wakeful.model.alarm import INBOX, SUSPECT, Alarm, Event, Fire
+from wakeful.rules.budget import DEFERRED
+from wakeful.rules.lineage import is_ending
+from wakeful.rules.pace import HELD_BACK
+from wakeful.rules.plan import coming, first_due, holiday_at
+from wakeful.rules.settle import is_silent
+from wakeful.rules.signals import by_signal
 from wakeful.schedule.interval import span_words
 from wakeful.store import TargetState, Worker
 

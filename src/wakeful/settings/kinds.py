@@ -17,7 +17,7 @@ _PLACE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASC
 
 
 class TargetKind(Struct, frozen=True):
-    """A kind of target. `read_as_words`: by people, and by other people's agents (see alarm/users.py).
+    """A kind of target. `read_as_words`: by people, and by other people's agents (see rules/users.py).
 
     `callbacks`: the HTTP operations with which its platform tells the outcome, `package.module:NAME`. They are served
     where a target of this kind is configured.

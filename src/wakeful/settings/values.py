@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from msgspec.structs import fields
 
-from wakeful.alarm.defaults import Defaults
-from wakeful.alarm.model import NEW_POLICY, Policy
-from wakeful.alarm.owner_settings import OwnerSettings
-from wakeful.alarm.task import Planner
-from wakeful.alarm.users import ANYONE, Users
 from wakeful.errors import InvalidConfig
+from wakeful.model.alarm import NEW_POLICY, Policy
 from wakeful.model.limits import EVERYONE
+from wakeful.model.owner_settings import OwnerSettings
+from wakeful.model.requests import Defaults
+from wakeful.rules.task import Planner
+from wakeful.rules.users import ANYONE, Users
 from wakeful.settings import Settings
 from wakeful.settings.kinds import target_kind
 

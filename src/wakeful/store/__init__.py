@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from wakeful.alarm import INBOX, Alarm, Change, Event, Fire
+from wakeful.model.alarm import INBOX, Alarm, Change, Event, Fire
 from wakeful.store.access import AccessStore as AccessStore
 from wakeful.store.access import ReportKeys as ReportKeys
 from wakeful.store.access import Token as Token
@@ -111,7 +111,7 @@ class Store(Protocol):
         and is not a lease; nearer ones are believed, because their workers may be alive and will renew them. `version`
         and `updated_at` stay: a claim is not a change.
 
-        An alarm whose `unsettled` is above 0 was claimed before and never settled: a suspect (alarm/suspect.py). Those
+        An alarm whose `unsettled` is above 0 was claimed before and never settled: a suspect (rules/suspect.py). Those
         at 1 were not retried yet: they count as any others. Where none of them is due, one of the others is claimed,
         the one with the least against it; the rest waits. Without `suspects` none is claimed. A claim raises
         `unsettled` by one up to 3; what is above that only the dispatcher counts.
@@ -136,7 +136,7 @@ class Store(Protocol):
         (`DISPATCH` and `FIXED` in store/columns.py). Fires replace the ones with their key entirely. A row whose key is
         already in its table counts as written. What the database refuses of one change (a row for a missing table, a
         value it cannot hold) makes that change `refused` and leaves its neighbours alone. A change that `speaks` for a
-        task (alarm/task.py) is `moved` unless the task's row, held in the same transaction, is the one that was
+        task (rules/task.py) is `moved` unless the task's row, held in the same transaction, is the one that was
         planned. `former` is written as an event behind the others, and takes the place of an earlier one of its alarm.
         The settlement of an attempt (a change that leaves the version as it was) never replaces a fire's status that a
         report has set: `completed` stays, and a failure by report only becomes `failed` or `retrying`. Such a change

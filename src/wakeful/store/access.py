@@ -8,10 +8,10 @@ from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
 
-from wakeful.alarm import Event
-from wakeful.alarm.budget import BudgetCount, Charge, Refusal
-from wakeful.alarm.owner_settings import OwnerSettings
+from wakeful.model.alarm import Event
+from wakeful.model.owner_settings import OwnerSettings
 from wakeful.moments import from_unix_ms, unix_ms
+from wakeful.rules.budget import BudgetCount, Charge, Refusal
 
 AuthState = Literal["new", "closed", "open"]
 MAX_CHECK_ROWS: Final = 1000  # of the query of a check

@@ -26,14 +26,14 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct, inspect
 
-from wakeful.alarm import Alarm, Event, Fire
-from wakeful.alarm.budget import BudgetCount
+from wakeful.model.alarm import Alarm, Event, Fire
+from wakeful.rules.budget import BudgetCount
 from wakeful.store.access import Token
 from wakeful.store.maintenance import TargetState, Worker
 
 
 class FirstTry(Struct, frozen=True):
-    """What is written of a first attempt that arrived (alarm/settle.py): all that does not follow from its alarm.
+    """What is written of a first attempt that arrived (rules/settle.py): all that does not follow from its alarm.
 
     The moments after `status` are of a series: a one-shot stays at its own. `ms`: from the start to the end, which is
     before it where a clock was set back.

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from wakeful.alarm.model import STEPPED_OVER, UNSUCCESSFUL
+from wakeful.model.alarm import STEPPED_OVER, UNSUCCESSFUL
 
 Cursor = tuple[datetime, str]
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from wakeful.alarm import Event
+from wakeful.model.alarm import Event
 from wakeful.schedule.zone_rules import ZoneRules, edition, rules_here
 from wakeful.schedule.zones import first_edition, rules_in_force, use_rules
 

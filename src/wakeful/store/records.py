@@ -10,8 +10,8 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
-from wakeful.alarm import Alarm, Change, Event, Fire, fire_id
 from wakeful.errors import StoreBusy, TooMany
+from wakeful.model.alarm import Alarm, Change, Event, Fire, fire_id
 from wakeful.store.filters import Cursor
 
 COUNTED: Final = 10_000  # alarms of each kind, and latest fires

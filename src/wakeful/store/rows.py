@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import astuple, replace
 
-from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy
+from wakeful.model.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire, Policy
 from wakeful.moments import EPOCH, MS, unix_ms
 from wakeful.store import DescribedFire, MovedFire, NewAlarm, TargetState, Token, Worker
 from wakeful.store.columns import ALARM_FIELDS, DISPATCH, kept_schedule, places, with_schedule

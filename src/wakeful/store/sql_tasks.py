@@ -1,6 +1,6 @@
 """SQL tasks: a table `scheduled_tasks` that other programs write to, and the alarms that its rows stand for.
 
-Triggers on the table queue the ids of changed tasks. A dispatcher reads these, decides (alarm/task.py) and writes the
+Triggers on the table queue the ids of changed tasks. A dispatcher reads these, decides (rules/task.py) and writes the
 alarm, the link to it and the row's progress in one transaction. When such an alarm settles, its row follows.
 """
 
@@ -18,11 +18,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from wakeful.alarm import Alarm, Change, Task, TaskNews, TaskPlan, task_state
-from wakeful.alarm.model import is_for_numbers
-from wakeful.alarm.task import ISOLATED, as_number
 from wakeful.clock import stopwatch
 from wakeful.errors import InvalidConfig, InvalidRequest, InvalidSchedule
+from wakeful.model.alarm import Alarm, Change, is_for_numbers
+from wakeful.rules.task import ISOLATED, Task, TaskNews, TaskPlan, as_number, task_state
 from wakeful.store.queries import Dialect, Naming, statements
 
 if TYPE_CHECKING:

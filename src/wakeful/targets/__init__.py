@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from wakeful.alarm import Outcome, Wake
+from wakeful.model.outcome import Outcome
+from wakeful.rules.wake import Wake
 
 
 class Target(Protocol):

@@ -15,9 +15,10 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from wakeful.alarm import Completed, Delivered, Failed, Outcome, Wake
-from wakeful.alarm.model import ERROR_LIMIT, RESULT_LIMIT
 from wakeful.errors import InvalidConfig
+from wakeful.model.alarm import ERROR_LIMIT, RESULT_LIMIT
+from wakeful.model.outcome import Completed, Delivered, Failed, Outcome
+from wakeful.rules.wake import Wake
 from wakeful.runtime.child import Ended, Program, Stop, learn_of_exits, run_program
 from wakeful.targets.calls import Threads
 from wakeful.targets.text import one_line, storable, without

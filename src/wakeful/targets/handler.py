@@ -13,9 +13,10 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from wakeful.alarm import Completed, Delivered, Failed, Outcome, Snoozed, Wake
-from wakeful.alarm.model import ERROR_LIMIT, RESULT_LIMIT
 from wakeful.errors import InvalidConfig
+from wakeful.model.alarm import ERROR_LIMIT, RESULT_LIMIT
+from wakeful.model.outcome import Completed, Delivered, Failed, Outcome, Snoozed
+from wakeful.rules.wake import Wake
 from wakeful.schedule import duration
 from wakeful.targets.calls import Deadlines, Threads
 from wakeful.targets.text import described, one_line, storable

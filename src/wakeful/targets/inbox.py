@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wakeful.alarm import Outcome, Waiting, Wake
+from wakeful.model.outcome import Outcome, Waiting
+from wakeful.rules.wake import Wake
 
 _WAITING = Waiting()
 

@@ -13,11 +13,12 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 import msgspec
 from msgspec import Raw, Struct
 
-from wakeful.alarm import Completed, Delivered, Outcome, Wake
-from wakeful.alarm.model import ERROR_LIMIT, RESULT_LIMIT
-from wakeful.alarm.request import ReportRequest
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.model.alarm import ERROR_LIMIT, RESULT_LIMIT
+from wakeful.model.outcome import Completed, Delivered, Outcome
+from wakeful.model.requests import ReportRequest
+from wakeful.rules.wake import Wake
 from wakeful.targets.platform import FINAL, Platform
 from wakeful.targets.sending.addresses import Allowed
 from wakeful.targets.sending.reading import Reply

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from wakeful.alarm import Delivered, Failed, Outcome, Wake
-from wakeful.alarm.model import ERROR_LIMIT
 from wakeful.errors import InvalidConfig
+from wakeful.model.alarm import ERROR_LIMIT
+from wakeful.model.outcome import Delivered, Failed, Outcome
+from wakeful.rules.wake import Wake
 from wakeful.targets.calls import Threads
 from wakeful.targets.text import described, one_line, without
 

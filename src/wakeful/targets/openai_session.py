@@ -10,10 +10,11 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from wakeful.alarm import Delivered, Failed, Outcome, Wake
-from wakeful.alarm.request import ReportRequest
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.model.outcome import Delivered, Failed, Outcome
+from wakeful.model.requests import ReportRequest
+from wakeful.rules.wake import Wake
 from wakeful.targets.platform import Platform
 from wakeful.targets.sending.addresses import Allowed
 from wakeful.targets.signing import key

@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from wakeful.alarm import Failed, Wake
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
+from wakeful.model.outcome import Failed
+from wakeful.rules.wake import Wake
 from wakeful.targets.sending import Sender
 from wakeful.targets.sending.addresses import Allowed, check_headers
 from wakeful.targets.sending.reading import Reply

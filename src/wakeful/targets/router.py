@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from wakeful.alarm import Delivered, Outcome, Wake
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
+from wakeful.model.outcome import Delivered, Outcome
+from wakeful.rules.wake import Wake
 from wakeful.targets.sending import Sender
 from wakeful.targets.sending.addresses import Allowed
 from wakeful.targets.webhook import hidden, varying

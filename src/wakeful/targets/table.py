@@ -10,10 +10,12 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from wakeful.alarm import TASKS, Delivered, Outcome, Row, Wake
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
+from wakeful.model.alarm import TASKS, Row
+from wakeful.model.outcome import Delivered, Outcome
 from wakeful.moments import stamp
+from wakeful.rules.wake import Wake
 from wakeful.targets.table_writer import TableWriter, Unfit
 
 # What the message gateway of seed 001 reads. It follows `timestamp`: a row older than the newest one it has read is

@@ -7,9 +7,9 @@ from typing import Final
 
 import asyncpg
 
-from wakeful.alarm import Outcome, Row
-from wakeful.alarm.model import ERROR_LIMIT
 from wakeful.errors import InvalidConfig
+from wakeful.model.alarm import ERROR_LIMIT, Row
+from wakeful.model.outcome import Outcome
 from wakeful.targets.table_writer import (
     Unfit,
     check_texts,

@@ -6,10 +6,10 @@ import asyncio
 
 import apsw
 
-from wakeful.alarm import Outcome, Row
-from wakeful.alarm.model import ERROR_LIMIT, is_for_numbers
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig
+from wakeful.model.alarm import ERROR_LIMIT, Row, is_for_numbers
+from wakeful.model.outcome import Outcome
 from wakeful.moments import stamp
 from wakeful.targets.calls import Threads
 from wakeful.targets.table_writer import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from wakeful.alarm import Delivered, Failed, Outcome, Row
-from wakeful.alarm.model import is_for_numbers
 from wakeful.errors import InvalidConfig
+from wakeful.model.alarm import Row, is_for_numbers
+from wakeful.model.outcome import Delivered, Failed, Outcome
 
 NOT_INSERTED: Final = "could not insert"
 

@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from wakeful.alarm import Completed, Delivered, Failed, Outcome, Snoozed, Wake
-from wakeful.alarm.model import ERROR_LIMIT, RESULT_LIMIT
-from wakeful.alarm.outcome import MOST_COST
 from wakeful.clock import Clock
 from wakeful.errors import InvalidSchedule
+from wakeful.model.alarm import ERROR_LIMIT, RESULT_LIMIT
+from wakeful.model.outcome import MOST_COST, Completed, Delivered, Failed, Outcome, Snoozed
+from wakeful.rules.wake import Wake
 from wakeful.schedule import duration
 from wakeful.targets.sending import Sender
 from wakeful.targets.sending.addresses import Allowed, check_headers

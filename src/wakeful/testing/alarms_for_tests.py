@@ -6,9 +6,9 @@ import os
 from datetime import datetime, timedelta
 from typing import Any, Unpack
 
-from wakeful.alarm.keywords import OpenKeywords
 from wakeful.clock import Clock, SystemClock
 from wakeful.dispatcher import ServedTarget
+from wakeful.model.keywords import OpenKeywords
 from wakeful.process.application import build
 from wakeful.process.application import open as open_clock
 from wakeful.python.client import Wakeful

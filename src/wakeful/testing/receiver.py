@@ -11,8 +11,9 @@ from typing import Any, Self
 import msgspec
 from aiohttp import web
 
-from wakeful.alarm import Delivered, Outcome, Wake
 from wakeful.clock import Clock, SystemClock
+from wakeful.model.outcome import Delivered, Outcome
+from wakeful.rules.wake import Wake
 from wakeful.targets.signing import BadSignature, verify
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -6,7 +6,9 @@ import json
 from datetime import UTC, datetime
 from typing import Any, Final, get_args
 
-from wakeful.alarm import Alarm, Failed, Outcome, Wake
+from wakeful.model.alarm import Alarm
+from wakeful.model.outcome import Failed, Outcome
+from wakeful.rules.wake import Wake
 from wakeful.targets import Target
 
 NINE: Final = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)

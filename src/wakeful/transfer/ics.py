@@ -16,8 +16,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm.request import CreateRequest, json_of
 from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.model.requests import CreateRequest
+from wakeful.rules.wanted import json_of
 from wakeful.schedule import zone
 from wakeful.schedule.expression import schedule
 from wakeful.schedule.recurrence import LONGEST_RULE, Recurrence, RuleMoment, read, written

@@ -17,11 +17,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Change, Fire
-from wakeful.alarm.create import check_payload, check_texts
-from wakeful.alarm.model import FINISHED, TASKS
-from wakeful.alarm.plan import timetable
 from wakeful.errors import InvalidRequest
+from wakeful.model.alarm import FINISHED, TASKS, Alarm, Change, Fire
+from wakeful.rules.create import check_payload, check_texts
+from wakeful.rules.plan import timetable
 from wakeful.store import AlarmQuery, FireQuery, Store
 
 FORMAT: Final = "wakeful-export"

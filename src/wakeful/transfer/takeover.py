@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Change, Fire
 from wakeful.errors import InvalidRequest
+from wakeful.model.alarm import Alarm, Change, Fire
 from wakeful.store import Store
 
 PAGE: Final = 500

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from tests.dashboard.pages.desk import Desk, form_in, rows
 from wakeful import __version__
-from wakeful.alarm.model import Alarm, Attempt, Fire
 from wakeful.clock import SystemClock
 from wakeful.dashboard.alarm import TOKEN, WAKE_TOKEN, WIDTH, curl_of, waterfall
+from wakeful.model.alarm import Alarm, Attempt, Fire
 from wakeful.targets.signing import verify
 from wakeful.testing import NEW_YEAR
 from wakeful.testing.conformance.making import new_id

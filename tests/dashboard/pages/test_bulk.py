@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.dashboard.pages.desk import Desk, form_in
-from wakeful.alarm import Failed, Outcome, Wake
-from wakeful.alarm.request import CreateRequest
 from wakeful.dispatcher import ServedTarget
+from wakeful.model.outcome import Failed, Outcome
+from wakeful.model.requests import CreateRequest
+from wakeful.rules.wake import Wake
 from wakeful.service import bulk
 from wakeful.testing import targets_of
 

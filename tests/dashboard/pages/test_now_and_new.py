@@ -12,11 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.dashboard.pages.desk import Desk, rows
-from wakeful.alarm.model import Alarm, Fire
 from wakeful.dashboard import new, now
 from wakeful.dashboard.now import bars, by_alarm
 from wakeful.dashboard.words import told
 from wakeful.dispatcher import ServedTarget
+from wakeful.model.alarm import Alarm, Fire
 from wakeful.service.attention import needs
 from wakeful.service.history import HistoryEntry
 from wakeful.store import Worker

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.interfaces.wish_interfaces import Refused, WishDoor
-from wakeful.alarm import Alarm, coming
+from wakeful.model.alarm import Alarm
 from wakeful.process.application import Wakeful
+from wakeful.rules.plan import coming
 from wakeful.testing import ManualClock
 
 MONDAY = datetime(2030, 1, 7, 8, 0, tzinfo=UTC)

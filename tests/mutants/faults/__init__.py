@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from .alarm import IN_DECISIONS
 from .delivery import IN_DELIVERY
 from .fault import Fault, Several, Source, Sql
 from .interfaces import IN_INTERFACES
+from .rules import IN_DECISIONS
 from .service import IN_VERBS
 from .store import IN_STORES
 

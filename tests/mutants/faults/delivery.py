@@ -215,12 +215,12 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "        if False:\n",
     ),
     "a wake whose worker died is charged again": Source(
-        "wakeful.alarm.budget",
+        "wakeful.rules.budget",
         "    if any(mark in known and known[mark].wakes for mark in charge.marks):",
         "    if False:",
     ),
     "what was counted is forgotten at midnight": Source(
-        "wakeful.alarm.budget", '(self.at, self.at - _LENGTHS["day"]) if self.again', "(self.at,) if self.again"
+        "wakeful.rules.budget", '(self.at, self.at - _LENGTHS["day"]) if self.again', "(self.at,) if self.again"
     ),
     "the next group does not wait for the last one": Source(
         "wakeful.dispatcher.claiming", "        return not self._on_trial\n", "        return True\n"

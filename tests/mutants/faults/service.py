@@ -25,7 +25,7 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "wakeful.settings.values", "        bare_day=settings.bare_day,\n", ""
     ),
     "a second result is dropped without a word": Source(
-        "wakeful.alarm.report", "or not result or result == fire.result", "or True"
+        "wakeful.rules.report", "or not result or result == fire.result", "or True"
     ),
     "nobody knows who fetched a wake": Source("wakeful.service.inbox", "if not session.caller.token_id:", "if True:"),
     "a limit leaves somebody out": Source(

@@ -9,9 +9,6 @@ from msgspec import UNSET, Raw
 from msgspec.structs import asdict, replace
 from starlette.responses import Response
 
-from wakeful.alarm import ALARM_STATUSES, Alarm, is_fire_id
-from wakeful.alarm.model import Kind
-from wakeful.alarm.request import CreateRequest, EditRequest, decode
 from wakeful.clock import LoopShare, turn
 from wakeful.errors import InvalidRequest, NotFound, WakefulError
 from wakeful.http import answers as shape
@@ -19,6 +16,9 @@ from wakeful.http import operations
 from wakeful.http.endpoint import Context, further, tagged
 from wakeful.http.operations import CURSOR, PAGE, Header, Operation, OperationRequest
 from wakeful.http.security.guard import answer, body, header, problem
+from wakeful.model.alarm import ALARM_STATUSES, Alarm, Kind, is_fire_id
+from wakeful.model.requests import CreateRequest, EditRequest
+from wakeful.rules.wanted import decode
 from wakeful.service import Alarms, Created, Why
 from wakeful.service.create import numbered
 from wakeful.service.views import AlarmView

@@ -7,12 +7,12 @@ from typing import Final
 from msgspec import UNSET
 from starlette.responses import Response
 
-from wakeful.alarm.request import span
 from wakeful.http import answers as shape
 from wakeful.http import operations
 from wakeful.http.endpoint import Context
 from wakeful.http.operations import Header, Operation, OperationRequest, TextParameter
 from wakeful.http.security.guard import Answer, answer, body, header
+from wakeful.rules.wanted import span
 from wakeful.service.calendar_feed import FEED, FEED_TOKEN, CalendarLinks, calendar_feed
 
 CALENDAR_FILE: Final = "text/calendar; charset=utf-8"

@@ -15,8 +15,6 @@ from typing import Any, Final
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from wakeful.alarm import Fire
-from wakeful.alarm.request import ReportRequest
 from wakeful.errors import Conflict, NotFound, Unauthorized
 from wakeful.http import answers as shape
 from wakeful.http import operations
@@ -24,6 +22,8 @@ from wakeful.http.endpoint import Context
 from wakeful.http.operations import Operation, OperationRequest
 from wakeful.http.routes.fires import speaks_for
 from wakeful.http.security.guard import answer, header, read
+from wakeful.model.alarm import Fire
+from wakeful.model.requests import ReportRequest
 from wakeful.service import Alarms
 from wakeful.store import FireQuery
 from wakeful.targets import a2a, langgraph, openai_session

@@ -10,9 +10,6 @@ from msgspec import UNSET
 from msgspec.structs import asdict, replace
 from starlette.responses import Response
 
-from wakeful.alarm import FIRE_STATUSES, INBOX, Fire, Wake, parse_fire_id, report_token, reports_under
-from wakeful.alarm.model import UNSUCCESSFUL
-from wakeful.alarm.request import ReportRequest
 from wakeful.errors import Conflict, NotFound, TooMany, Unauthorized
 from wakeful.http import answers as shape
 from wakeful.http import operations
@@ -20,6 +17,9 @@ from wakeful.http.endpoint import Context, disconnected, further, unless_gone
 from wakeful.http.operations import CURSOR, PAGE, Operation, OperationRequest
 from wakeful.http.security.auth import PREFIX, bearer
 from wakeful.http.security.guard import Refusal, answer, body, header
+from wakeful.model.alarm import FIRE_STATUSES, INBOX, UNSUCCESSFUL, Fire, parse_fire_id
+from wakeful.model.requests import ReportRequest
+from wakeful.rules.wake import Wake, report_token, reports_under
 from wakeful.service import Alarms, Caller, TakenWake, Why, views
 from wakeful.service.views import FireView
 from wakeful.store import Matches

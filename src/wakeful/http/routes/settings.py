@@ -7,11 +7,11 @@ from typing import Final
 from msgspec.structs import asdict
 from starlette.responses import Response
 
-from wakeful.alarm.owner_settings import OwnerSettingsView, SettingsRequest
 from wakeful.http import answers as shape
 from wakeful.http.endpoint import Context
 from wakeful.http.operations import Operation, OperationRequest
 from wakeful.http.security.guard import answer, body
+from wakeful.model.owner_settings import OwnerSettingsView, SettingsRequest
 
 
 async def read(context: Context, call: OperationRequest) -> Response:

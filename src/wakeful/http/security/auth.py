@@ -20,13 +20,13 @@ from urllib.parse import parse_qs
 from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from wakeful.alarm.create import TEXT_LIMIT, check_text
-from wakeful.alarm.wake import WAKE_PREFIX
 from wakeful.clock import Clock
 from wakeful.errors import Forbidden, StoreUnavailable, Unauthorized, WakefulError
 from wakeful.http.security.connection import BELONGS
 from wakeful.http.security.guard import OUTGOING, refuse_pages, refused
 from wakeful.http.security.limits import CpuShares, Outgoing, Rate
+from wakeful.rules.create import TEXT_LIMIT, check_text
+from wakeful.rules.wake import WAKE_PREFIX
 from wakeful.runtime.cpu_time import Account, charged
 from wakeful.service.calendar_feed import FEED, FEED_TOKEN
 from wakeful.service.caller import Caller, WakeOrigin

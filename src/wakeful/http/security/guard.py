@@ -22,9 +22,9 @@ from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wakeful.alarm.request import decode
 from wakeful.errors import InvalidRequest, NotFound, TooMany, WakefulError
 from wakeful.http.security.connection import hang_up
+from wakeful.rules.wanted import decode
 from wakeful.service import views
 from wakeful.settings import Settings
 

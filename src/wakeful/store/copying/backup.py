@@ -21,9 +21,9 @@ from typing import Final, Literal
 import apsw
 from msgspec import Struct
 
-from wakeful.alarm import pass_over
 from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable
 from wakeful.moments import from_unix_ms, unix_ms
+from wakeful.rules.passing import pass_over
 from wakeful.store import Store
 from wakeful.store.copying import (
     TABLES,

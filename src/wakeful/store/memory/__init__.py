@@ -17,11 +17,11 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import INBOX, TASKS, Alarm, Change, Event, Fire, speaks
-from wakeful.alarm.model import FORMER, PENDING
 from wakeful.clock import Clock, SystemClock
 from wakeful.errors import InvalidRequest, StoreUnavailable
+from wakeful.model.alarm import FORMER, INBOX, PENDING, TASKS, Alarm, Change, Event, Fire
 from wakeful.moments import MS, stamp, unix_ms, whole_ms
+from wakeful.rules.task import speaks
 from wakeful.store import (
     NO_TURNS,
     NOT_EARLY,

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm
+from wakeful.model.alarm import Alarm
 from wakeful.moments import MS
 from wakeful.store import Claimed, Turn
 from wakeful.store.memory.database import MemoryDatabase

@@ -21,12 +21,11 @@ import apsw
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import ALARM_STATUSES, FIRE_STATUSES, Alarm, Event, Fire, Row
-from wakeful.alarm.budget import BudgetCount, Key
-from wakeful.alarm.model import FORMER
-from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.clock import stopwatch
+from wakeful.model.alarm import ALARM_STATUSES, FIRE_STATUSES, FORMER, Alarm, Event, Fire, Row
+from wakeful.model.owner_settings import OwnerSettings
 from wakeful.moments import whole_ms
+from wakeful.rules.budget import BudgetCount, Key
 from wakeful.schedule.zone_rules import ZoneRules
 from wakeful.store import TargetState, Token, Worker
 from wakeful.store.access import AuthState, ReportKeys

@@ -13,12 +13,11 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Change, Event, Fire
-from wakeful.alarm.budget import BudgetCount, Charge, Refusal, charged, costs
-from wakeful.alarm.model import FINISHED, PENDING, UNSUCCESSFUL
-from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.clock import Clock
+from wakeful.model.alarm import FINISHED, PENDING, UNSUCCESSFUL, Alarm, Change, Event, Fire
+from wakeful.model.owner_settings import OwnerSettings
 from wakeful.moments import MS, whole_ms
+from wakeful.rules.budget import BudgetCount, Charge, Refusal, charged, costs
 from wakeful.store.access import KEY_SIZE, AuthState, ReportKeys, Token
 from wakeful.store.filters import AlarmQuery, FireQuery
 from wakeful.store.maintenance import (

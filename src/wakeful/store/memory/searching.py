@@ -8,7 +8,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
-from wakeful.alarm import Alarm, Fire
+from wakeful.model.alarm import Alarm, Fire
 from wakeful.moments import whole_ms
 from wakeful.store import AlarmQuery, DescribedFire, FireQuery
 from wakeful.store.filters import EXACT, Cursor, indexed_statuses, is_bounded, is_by_id

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 import apsw
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Change, Fire
 from wakeful.clock import Clock
+from wakeful.model.alarm import Alarm, Change, Fire
 from wakeful.moments import stamp
 from wakeful.store import Settled
 from wakeful.store.columns import DISPATCH, FIXED

@@ -14,9 +14,9 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from wakeful.alarm import INBOX, TASKS, Alarm, Change, Event, Fire
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.model.alarm import INBOX, TASKS, Alarm, Change, Event, Fire
 from wakeful.moments import EPOCH, whole_ms
 from wakeful.store import (
     NO_TURNS,

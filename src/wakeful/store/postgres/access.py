@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import astuple
 
-from wakeful.alarm import Change, Event
-from wakeful.alarm.budget import BudgetCount, Charge, Key, Refusal, charged, costs
-from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.errors import StoreUnavailable
+from wakeful.model.alarm import Change, Event
+from wakeful.model.owner_settings import OwnerSettings
 from wakeful.moments import whole_ms
+from wakeful.rules.budget import BudgetCount, Charge, Key, Refusal, charged, costs
 from wakeful.store.access import KEY_SIZE, MAX_CHECK_ROWS, AuthState, ReportKeys, Token, auth_state_of, keys_of
 from wakeful.store.batching import Elbowroom, GroupCommit
 from wakeful.store.postgres.database import LONG_LOCK_WAIT, Database, lock_wait

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import astuple
 
-from wakeful.alarm import Event
+from wakeful.model.alarm import Event
 from wakeful.store.maintenance import (
     BACKLOG_LIMIT,
     IMPOSSIBLE,

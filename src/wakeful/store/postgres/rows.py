@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 from msgspec.structs import astuple, replace
 
-from wakeful.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire
+from wakeful.model.alarm import DEFAULT_POLICY, Alarm, Attempt, Change, Event, Fire
 from wakeful.moments import MS, unix_ms
 from wakeful.store import DescribedFire, MovedFire, NewAlarm, TargetState, Token, Worker
 from wakeful.store.columns import (

@@ -8,8 +8,9 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from wakeful.alarm import Alarm, Change, Task, TaskNews, TaskPlan, shows
 from wakeful.errors import InvalidConfig, InvalidRequest, StoreBusy
+from wakeful.model.alarm import Alarm, Change
+from wakeful.rules.task import Task, TaskNews, TaskPlan, shows
 from wakeful.store import Settled
 from wakeful.store.batching import StoreRefused
 from wakeful.store.postgres.database import DRIVER_ERRORS, LOCK_WAIT, Database, translated

@@ -10,10 +10,11 @@ from uuid import UUID, uuid4
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Change, Row, speaks
 from wakeful.clock import stopwatch
 from wakeful.errors import StoreBusy, StoreUnavailable
+from wakeful.model.alarm import Alarm, Change, Row
 from wakeful.moments import stamp
+from wakeful.rules.task import speaks
 from wakeful.store import Added, Claimed, Settled, Turn
 from wakeful.store.batching import StoreRefused
 from wakeful.store.postgres.access import PostgresAccess

@@ -381,7 +381,7 @@ select id,
   from applied;
 
 -- name: settle_at_once
--- First attempts that arrived (alarm/settle.py): what `settle` would write of them, from a few columns, of which those
+-- First attempts that arrived (rules/settle.py): what `settle` would write of them, from a few columns, of which those
 -- that are alike in a batch come once. A one-shot stays at its moment, so it names none. Nothing is on record of such a
 -- fire unless a clock was set back. The answer is one row; it names alarms only where some were not ours any more.
 with moment as materialized (

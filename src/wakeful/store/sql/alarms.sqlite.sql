@@ -149,7 +149,7 @@ update {t}alarms as alarm
    and alarm.version = change.held_version;
 
 -- name: settle_at_once
--- First attempts that arrived (alarm/settle.py): what `settle` would write of them, from a few columns.
+-- First attempts that arrived (rules/settle.py): what `settle` would write of them, from a few columns.
 with change (id, held_claim, held_version, status, next_fire_at, occurrence_at, ended) as (values {rows})
 update {t}alarms as alarm
    set next_fire_at = coalesce(change.next_fire_at, alarm.next_fire_at),

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import apsw
 import msgspec
 
-from wakeful.alarm import INBOX, TASKS, Alarm, Change, Event, Fire, speaks
 from wakeful.clock import Clock, SystemClock
 from wakeful.errors import InvalidRequest
+from wakeful.model.alarm import INBOX, TASKS, Alarm, Change, Event, Fire
 from wakeful.moments import EPOCH, from_unix_ms, stamp, unix_ms, whole_ms
+from wakeful.rules.task import speaks
 from wakeful.store import (
     NO_TURNS,
     NOT_EARLY,

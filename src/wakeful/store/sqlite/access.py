@@ -13,10 +13,10 @@ import apsw
 import msgspec
 from msgspec.structs import asdict, astuple
 
-from wakeful.alarm import Change, Event
-from wakeful.alarm.budget import BudgetCount, Charge, Key, Refusal, charged, costs
-from wakeful.alarm.owner_settings import SETTINGS_FIELDS, OwnerSettings
+from wakeful.model.alarm import Change, Event
+from wakeful.model.owner_settings import SETTINGS_FIELDS, OwnerSettings
 from wakeful.moments import from_unix_ms, unix_ms
+from wakeful.rules.budget import BudgetCount, Charge, Key, Refusal, charged, costs
 from wakeful.store.access import KEY_SIZE, MAX_CHECK_ROWS, AuthState, ReportKeys, Token, auth_state_of, keys_of
 from wakeful.store.rows import Row, from_event, from_token, to_token
 from wakeful.store.sqlite.readers import Readers, rows_of

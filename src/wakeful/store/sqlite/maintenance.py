@@ -13,8 +13,8 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from wakeful.alarm import Event
 from wakeful.clock import Clock
+from wakeful.model.alarm import Event
 from wakeful.moments import from_unix_ms, unix_ms
 from wakeful.store.maintenance import (
     BACKLOG_LIMIT,

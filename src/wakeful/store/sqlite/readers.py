@@ -15,9 +15,9 @@ import apsw
 import msgspec
 from msgspec.structs import asdict
 
-from wakeful.alarm.model import STEPPED_OVER, UNSUCCESSFUL
 from wakeful.clock import stopwatch
 from wakeful.errors import OneProcess, StoreUnavailable
+from wakeful.model.alarm import STEPPED_OVER, UNSUCCESSFUL
 from wakeful.moments import from_unix_ms, unix_ms
 from wakeful.runtime.cpu_time import charging
 from wakeful.store import AlarmQuery, FireQuery

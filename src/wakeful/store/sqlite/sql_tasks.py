@@ -15,10 +15,11 @@ import apsw
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Change, Task, TaskNews, shows
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.model.alarm import Alarm, Change
 from wakeful.moments import unix_ms
+from wakeful.rules.task import Task, TaskNews, shows
 from wakeful.store import Settled
 from wakeful.store.queries import Naming, migrations
 from wakeful.store.rows import Row, from_alarm

@@ -14,8 +14,8 @@ import apsw
 import msgspec
 from msgspec import Struct
 
-from wakeful.alarm import Change
-from wakeful.alarm import Row as TableRow
+from wakeful.model.alarm import Change
+from wakeful.model.alarm import Row as TableRow
 from wakeful.store import Claim, Settled, Turn
 from wakeful.store.records import OWNERS_A_CLAIM, written_events
 from wakeful.store.rows import ID, KEY, OWNER, Row, from_change, from_event, from_fire, from_first_try

@@ -26,9 +26,9 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from wakeful.alarm import Failed
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidConfig
+from wakeful.model.outcome import Failed
 from wakeful.runtime.logs import trace_id
 from wakeful.targets.calls import Deadlines, Threads
 from wakeful.targets.sending.addresses import Allowed, check_url, networks, refusal

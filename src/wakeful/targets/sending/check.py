@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from wakeful.alarm.checks import CheckFailed
 from wakeful.clock import Clock
+from wakeful.rules.checks import CheckFailed
 from wakeful.settings.tables import CheckSettings
 from wakeful.targets.sending import Sender
 from wakeful.targets.sending.addresses import Allowed, check_headers, check_url, networks

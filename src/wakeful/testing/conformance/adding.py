@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Policy
 from wakeful.errors import StoreUnavailable
+from wakeful.model.alarm import Policy
 from wakeful.store import AlarmQuery, Store
 from wakeful.testing.conformance.making import (
     added,

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from wakeful.alarm import Alarm
+from wakeful.model.alarm import Alarm
 from wakeful.store import Claim, Claimed, Store, Turn
 from wakeful.store.records import OWNERS_A_CLAIM
 from wakeful.testing.conformance.making import (

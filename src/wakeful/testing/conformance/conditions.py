@@ -7,10 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from wakeful.alarm import Policy
-from wakeful.alarm.budget import Allowance, Charge
-from wakeful.alarm.model import HeardSignal, SeenValue
 from wakeful.errors import WakefulError
+from wakeful.model.alarm import HeardSignal, Policy, SeenValue
+from wakeful.rules.budget import Allowance, Charge
 from wakeful.store import Store
 from wakeful.store.access import MAX_CHECK_ROWS
 from wakeful.testing.conformance.making import Outbox, added, an_alarm, change, done, settled, stored

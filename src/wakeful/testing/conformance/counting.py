@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Fire
+from wakeful.model.alarm import Alarm, Fire
 from wakeful.moments import whole_ms
 from wakeful.store import AlarmQuery, FireQuery, Stats, Store, Usage
 from wakeful.store.maintenance import OwnerBacklog, OwnerUse, Step, StepCount

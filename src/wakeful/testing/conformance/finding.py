@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from wakeful.alarm import Alarm, Event, Fire
 from wakeful.clock import Clock
 from wakeful.ids import Ids
+from wakeful.model.alarm import Alarm, Event, Fire
 from wakeful.store import (
     AlarmQuery,
     DescribedFire,

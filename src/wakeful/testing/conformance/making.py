@@ -9,9 +9,8 @@ from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Change, Event, Fire, Row
-from wakeful.alarm.model import SeenValue
 from wakeful.clock import Clock
+from wakeful.model.alarm import Alarm, Change, Event, Fire, Row, SeenValue
 from wakeful.moments import whole_ms
 from wakeful.store import Store
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Event, Policy
-from wakeful.alarm.owner_settings import OwnerSettings
 from wakeful.clock import Clock
+from wakeful.model.alarm import Event, Policy
+from wakeful.model.owner_settings import OwnerSettings
 from wakeful.store import EventQuery, Store, Token
 from wakeful.testing.conformance.making import MS, SECOND, added, an_alarm
 from wakeful.testing.manual_clock import ManualClock

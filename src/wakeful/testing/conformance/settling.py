@@ -10,27 +10,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import (
-    Attempt,
-    Change,
-    Completed,
-    Delivered,
-    Failed,
-    Fire,
-    Outcome,
-    Policy,
-    Report,
-    Row,
-    Snoozed,
-    Try,
-    fetch,
-    report,
-    settle,
-    skip_next,
-    sweep,
-)
-from wakeful.alarm.outcome import ReportOutcome
+from wakeful.model.alarm import Attempt, Change, Fire, Policy, Row
+from wakeful.model.outcome import Completed, Delivered, Failed, Outcome, Report, ReportOutcome, Snoozed, Try
 from wakeful.moments import stamp
+from wakeful.rules.edit import skip_next
+from wakeful.rules.report import fetch, report, sweep
+from wakeful.rules.settle import settle
 from wakeful.store import EventQuery, FireQuery, Store
 from wakeful.testing.conformance.making import (
     LEASE,

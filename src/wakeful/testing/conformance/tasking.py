@@ -7,10 +7,10 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import TASKS, Alarm, Planner, Task, TaskNews, TaskPlan
-from wakeful.alarm.task import rfc3339
 from wakeful.clock import Clock
 from wakeful.errors import InvalidConfig, InvalidRequest
+from wakeful.model.alarm import TASKS, Alarm
+from wakeful.rules.task import Planner, Task, TaskNews, TaskPlan, rfc3339
 from wakeful.store import Store
 from wakeful.testing.conformance.making import (
     DESK,

@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from wakeful.alarm import Event
 from wakeful.errors import StoreUnavailable
+from wakeful.model.alarm import Event
 from wakeful.store import AlarmQuery, EventQuery, FireQuery, Store, TargetState, Worker
 from wakeful.store.maintenance import IMPOSSIBLE
 from wakeful.store.queries import OURS

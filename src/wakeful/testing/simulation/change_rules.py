@@ -14,7 +14,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.alarm import Alarm, Change, Failed, Fire, Outcome
+from wakeful.model.alarm import Alarm, Change, Fire
+from wakeful.model.outcome import Failed, Outcome
 
 MS: Final = timedelta(milliseconds=1)
 SECOND: Final = timedelta(seconds=1)

@@ -13,9 +13,11 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from wakeful.alarm import Alarm, Change, Completed, Delivered, Failed, Fire, Outcome, Waiting, Wake, parse_fire_id
-from wakeful.alarm.budget import attempt_of
+from wakeful.model.alarm import Alarm, Change, Fire, parse_fire_id
 from wakeful.model.limits import OwnerLimits
+from wakeful.model.outcome import Completed, Delivered, Failed, Outcome, Waiting
+from wakeful.rules.budget import attempt_of
+from wakeful.rules.wake import Wake
 from wakeful.store import Added, Claimed, Settled
 from wakeful.testing.simulation.change_rules import LEASE, MS, SUSPECT, TICK, ChangeRules, Written, grid_of
 

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from typing import Any, Final
 
-from wakeful.alarm import Wake
-from wakeful.alarm.request import CreateRequest, EditRequest, PolicyRequest, ReportRequest
 from wakeful.errors import StoreUnavailable, WakefulError
+from wakeful.model.requests import CreateRequest, EditRequest, PolicyRequest, ReportRequest
+from wakeful.rules.wake import Wake
 from wakeful.service import Alarms
 from wakeful.testing.simulation.checker import KnownAlarm, Operation
 from wakeful.testing.simulation.event_loop import pause

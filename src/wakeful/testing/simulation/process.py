@@ -13,10 +13,11 @@ from typing import Any, Final, Protocol, cast
 
 from msgspec import Struct
 
-from wakeful.alarm import Completed, Delivered, Failed, Outcome, Wake
 from wakeful.dispatcher import Dispatcher, ServedTarget
 from wakeful.errors import StoreUnavailable
 from wakeful.ids import Ids
+from wakeful.model.outcome import Completed, Delivered, Failed, Outcome
+from wakeful.rules.wake import Wake
 from wakeful.runtime.metrics import Metrics
 from wakeful.schedule.zones import ProcessRules, simulated_rules, switch_rules
 from wakeful.service import Alarms, Caller, Service

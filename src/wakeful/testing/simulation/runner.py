@@ -12,8 +12,8 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from wakeful.alarm import Alarm, Fire
 from wakeful.clock import stopwatch
+from wakeful.model.alarm import Alarm, Fire
 from wakeful.schedule.zones import switch_rules
 from wakeful.targets.handler import HandlerFunction
 from wakeful.testing.simulation.checker import Broken

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from wakeful.alarm import Change as AlarmChange
-from wakeful.alarm import Wake
 from wakeful.errors import StoreUnavailable
+from wakeful.model.alarm import Change as AlarmChange
+from wakeful.rules.wake import Wake
 from wakeful.service.diagnosis import audited
 from wakeful.store.memory import MemoryStore
 from wakeful.store.memory.database import MemoryDatabase

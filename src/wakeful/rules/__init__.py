@@ -1,0 +1,1 @@
+"""Every decision about an alarm. Pure: values in, one `Change` out; no settings, no clock, no database, no network."""
