@@ -623,6 +623,18 @@ CAUGHT_BY: dict[str, list[str]] = {
     "null is a value over MCP": [
         "tests/interfaces/test_mcp.py::test_null_for_an_argument_is_as_if_it_was_not_given[auto]"
     ],
+    "a text is only a text over MCP": [
+        "tests/interfaces/test_mcp_arguments.py::test_json_and_numbers_in_texts_are_what_they_say"
+    ],
+    "an optional argument over MCP has one type": [
+        "tests/interfaces/test_mcp_arguments.py::test_what_need_not_be_given_is_nullable[alarm_set]"
+    ],
+    "a host counts more than the call over MCP": [
+        "tests/interfaces/test_mcp_host.py::test_the_call_counts_before_its_meta_before_headers_before_the_query[auto]"
+    ],
+    "a host names the conversation of every tool": [
+        "tests/interfaces/test_mcp_host.py::test_other_tools_take_nothing_from_the_host"
+    ],
     "blanks behind a header count": [
         "tests/interfaces/test_http_requests.py::test_blanks_behind_a_name_of_mcp_are_not_part_of_it"
     ],

@@ -25,17 +25,26 @@ log = logging.getLogger("wakeful.mcp")
 
 @click.command("mcp", cls=Command)
 @click.option("--dispatch", is_flag=True, help="Deliver wakes as well, while the agent is connected.")
+@click.option("--target", envvar="WAKEFUL_MCP_TARGET", help="Where the wakes of this agent go, where it does not say.")
+@click.option("--conversation", envvar="WAKEFUL_MCP_CONVERSATION", help="The conversation of this agent.")
+@click.option("--timezone", envvar="WAKEFUL_MCP_TIMEZONE", help="The time zone of this agent's times.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much to log.")
-def mcp_command(dispatch: bool, **flags: Any) -> None:
+def mcp_command(
+    dispatch: bool, target: str | None, conversation: str | None, timezone: str | None, **flags: Any
+) -> None:
     """Answer an agent over MCP on stdin and stdout.
 
     For a client that starts its servers itself. It opens the database, and ends when stdin does. The owner is that of
     WAKEFUL_TOKEN, or --owner. Wakes are delivered by `wakeful serve` or `wakeful worker`, or here with --dispatch.
+    --target, --conversation and --timezone hold for the alarms that the agent sets without them, and for the inbox
+    that it reads.
     """
     if not has_mcp():
         raise InvalidConfig("the package mcp is not installed", field="mcp", fix='Do: pip install "wakeful[mcp]"')
     from wakeful.process.server import log_to_stderr, shown
 
+    said = {"target": target, "conversation_id": conversation, "timezone": timezone}
+    host = {name: value for name, value in said.items() if value}
     settings = asked().settings(**flags)
     log_to_stderr(settings.log_level, settings.log_format, hide=settings.secrets)
 
@@ -46,7 +55,7 @@ def mcp_command(dispatch: bool, **flags: Any) -> None:
             await principal_of(None)  # a wrong token ends it here, where its owner sees why
             async with _dispatching(alarms, wanted=dispatch):
                 log.info("MCP on stdio, store %s", shown(alarms.settings.db))
-                await stdio(alarms.service, alarms.settings, principal_of)
+                await stdio(alarms.service, alarms.settings, principal_of, host)
 
     asked().run(answer, creates=True, delivers=True, **flags)
 

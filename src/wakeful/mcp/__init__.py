@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
 from typing import Any, Final
 
 import mcp_types as types
@@ -32,7 +32,7 @@ from wakeful.http.security.guard import BODY_LIMIT, check_depth
 from wakeful.mcp import resources
 from wakeful.mcp.agent_views import utc
 from wakeful.mcp.catalogue import INSTRUCTIONS, TOOLS, ToolEntry, lesson, listed
-from wakeful.mcp.schemas import given, schema, without_nulls
+from wakeful.mcp.schemas import argument_schema, as_meant, given, schema
 from wakeful.mcp.task_tools import TASK_INSTRUCTIONS, TASK_TOOLS
 from wakeful.model.alarm import INBOX
 from wakeful.rules.create import check_text
@@ -50,6 +50,42 @@ CANCELLED: Final = "notifications/cancelled"
 Context = ServerRequestContext[Any, Any]
 PrincipalOf = Callable[[Context], Awaitable[Principal]]
 Calling = Coroutine[Any, Any, types.CallToolResult]
+
+
+# What a host says of the agent that it connects, by the names of its headers, of its query and within `_meta`. Session
+# ids are not in a model's sight: without them a wake finds no way to the conversation that it belongs to.
+OF_HOST: Final = {"target": "wakeful-target", "conversation_id": "wakeful-conversation", "timezone": "wakeful-timezone"}
+
+
+def said_by_host(ctx: Context, otherwise: Mapping[str, str]) -> dict[str, str]:
+    """What a call's `_meta` says, else a header of its request, else the query of its address.
+
+    `otherwise`: what the process was started with, on stdio.
+    """
+    meta: Mapping[str, Any] = ctx.meta or {}
+    headers, query = (ctx.request.headers, ctx.request.query_params) if ctx.request is not None else ({}, {})
+    found = dict(otherwise)
+    for argument, name in OF_HOST.items():
+        said = meta.get(name) or headers.get(name) or query.get(argument)
+        if isinstance(said, str) and said:
+            found[argument] = said
+    return found
+
+
+def with_host(
+    arguments: Mapping[str, Any], entry: ToolEntry, host: Mapping[str, str], inboxes: Collection[str]
+) -> Mapping[str, Any]:
+    """The arguments of a call, and for those that it does not name what its host says.
+
+    Where an alarm goes, an empty text says nothing either. Of an inbox, "" asks for all of its conversations; and
+    where the wakes go to another kind of target, there is no such inbox to read.
+    """
+    defaults = {name: value for name, value in host.items() if name in entry.from_host}
+    if entry.takes_wakes:
+        if defaults.get("target") not in inboxes:
+            defaults.pop("target", None)
+        return {**defaults, **arguments}
+    return {**arguments, **{name: value for name, value in defaults.items() if not arguments.get(name)}}
 
 
 class Waits:
@@ -102,21 +138,30 @@ class _Cancellation(msgspec.Struct):
     params: _CancelledRequest
 
 
-def server(service: Service, settings: Settings, principal_of: PrincipalOf, waits: Waits | None = None) -> Server[Any]:
+def server(
+    service: Service,
+    settings: Settings,
+    principal_of: PrincipalOf,
+    waits: Waits | None = None,
+    host: Mapping[str, str] | None = None,
+) -> Server[Any]:
     """Build the MCP server; `principal_of` returns the identity behind a request, or raises.
 
-    `waits`: over HTTP, where a client that gives up is noticed by us; on stdio the library cancels its call.
+    `waits`: over HTTP, where a client that gives up is noticed by us; on stdio the library cancels its call. `host`:
+    what holds for calls that do not say it, by the names of arguments.
     """
 
     offered = {**TOOLS, **TASK_TOOLS} if settings.mcp_tasks else TOOLS
-    schemas = {name: schema(entry.takes) for name, entry in offered.items()}
+    schemas = {name: argument_schema(entry.takes) for name, entry in offered.items()}
 
     async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         principal = await _known(principal_of(ctx))
         is_wake = principal is not None and principal.wake is not None
         entries = [entry for entry in offered.values() if entry.for_wakes or not is_wake]
         zone = (await service.owner_settings.of(principal.owner if principal is not None else "")).timezone
-        return listed(entries, timezone=zone, targets=await _targets_of(service, principal))
+        own = {"timezone": zone, "target": INBOX} | said_by_host(ctx, host or {})
+        targets = await _targets_of(service, principal)
+        return listed(entries, timezone=own["timezone"], target=own["target"], targets=targets)
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
@@ -127,7 +172,10 @@ def server(service: Service, settings: Settings, principal_of: PrincipalOf, wait
         if entry is None:
             known = ", ".join(offered)
             return _failed(f"There is no tool {params.name[:100]!r}. Nothing was changed. Known names: {known}.")
-        calling = charged(_called(service, principal, entry, without_nulls(params.arguments or {}, entry.takes)))
+        arguments = with_host(
+            as_meant(params.arguments or {}, entry.takes), entry, said_by_host(ctx, host or {}), settings.inboxes
+        )
+        calling = charged(_called(service, principal, entry, arguments))
         return await (waits.answered(ctx, principal, calling) if waits and entry.takes_wakes else calling)
 
     async def alarms_of(ctx: Context) -> Alarms:
@@ -187,9 +235,11 @@ def http(service: Service, settings: Settings) -> list[BaseRoute]:
     return [Route(PATH, endpoint, methods=["POST"])]
 
 
-async def stdio(service: Service, settings: Settings, principal_of: PrincipalOf) -> None:
-    """Answer on stdin and stdout until stdin ends."""
-    door = server(service, settings, principal_of)
+async def stdio(
+    service: Service, settings: Settings, principal_of: PrincipalOf, host: Mapping[str, str] | None = None
+) -> None:
+    """Answer on stdin and stdout until stdin ends. `host`: see `server`."""
+    door = server(service, settings, principal_of, host=host)
     async with stdio_server() as (reading, writing):
         await door.run(reading, writing, door.create_initialization_options())
 
@@ -271,9 +321,11 @@ def _read(arguments: Mapping[str, Any], kind: type[msgspec.Struct]) -> msgspec.S
 def _accepted(kind: type[msgspec.Struct], field: str) -> str:
     """Return the accepted values of a field if they can be listed, else the known fields."""
     shape = schema(kind)
-    enum = shape["properties"].get(field, {}).get("enum")
-    if enum is not None:
-        return f"Accepted: {', '.join(enum)}."
+    wanted = shape["properties"].get(field, {})
+    if "enum" in wanted:
+        return f"Accepted: {', '.join(wanted['enum'])}."
+    if wanted.get("type") == "object":
+        return 'Give an object, such as {"page": 3}.'
     names = (f"{name}*" if name in shape.get("required", ()) else name for name in shape["properties"])
     return f"It takes: {', '.join(names)} (* required)."
 

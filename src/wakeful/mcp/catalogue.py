@@ -21,9 +21,10 @@ from wakeful.errors import (
     WakefulError,
 )
 from wakeful.mcp import schemas
-from wakeful.mcp.schemas import schema
+from wakeful.mcp.agent_views import cut
+from wakeful.mcp.schemas import argument_schema, schema
 from wakeful.mcp.tools import Tools
-from wakeful.model.alarm import is_fire_id
+from wakeful.model.alarm import INBOX, is_fire_id
 from wakeful.rules.wanted import decode
 from wakeful.service import Alarms
 
@@ -65,6 +66,7 @@ class ToolEntry(Struct, frozen=True, kw_only=True):
     tools: Callable[..., Any] = Tools  # what `run` is a verb of, made for each caller
     example: Hint | None = None  # what an error tells to call next; None: see `_hint`
     unknown: str = "It may or may not have been done; alarm_set with a key, and the other tools, may be repeated."
+    from_host: tuple[str, ...] = ()  # the arguments that its caller's host may give in its place
     names: Mapping[str, str] = {}  # of fields, where the tool calls them otherwise than its verb
     destructive: bool = False
     idempotent: bool = False
@@ -80,7 +82,7 @@ class ToolEntry(Struct, frozen=True, kw_only=True):
             name=self.name,
             title=self.title,
             description=self.about,
-            input_schema=schema(self.takes),
+            input_schema=argument_schema(self.takes),
             output_schema=schema(self.answers),
             annotations=types.ToolAnnotations(
                 title=self.title,
@@ -105,6 +107,7 @@ ENTRIES: Final = (
         scope="write",
         run=Tools.set,
         for_wakes=True,
+        from_host=("target", "conversation_id", "timezone"),
         names=schemas.RENAMED,
     ),
     ToolEntry(
@@ -201,17 +204,20 @@ ENTRIES: Final = (
         answers=schemas.InboxResult,
         scope="write",
         run=Tools.inbox,
+        from_host=("target", "conversation_id"),
         takes_wakes=True,
     ),
 )
 TOOLS: Final[Mapping[str, ToolEntry]] = {entry.name: entry for entry in ENTRIES}
 
 
-def listed(entries: Iterable[ToolEntry], *, timezone: str, targets: Sequence[str]) -> types.ListToolsResult:
-    """The tools as one caller reads them: with the zone that counts without one, and the targets they may name."""
+def listed(
+    entries: Iterable[ToolEntry], *, timezone: str, target: str, targets: Sequence[str]
+) -> types.ListToolsResult:
+    """The tools as one caller reads them: with the zone and target that count without one, and all it may name."""
     own = {
         "timezone": f"The IANA time zone of the time. Default: {timezone}.",
-        "target": _targets_named(targets),
+        "target": _targets_named(targets, target),
     }
     tools = [_described(entry.tool(), own) if entry.name == "alarm_set" else entry.tool() for entry in entries]
     return types.ListToolsResult(tools=tools, ttl_ms=FRESH_FOR, cache_scope="private")
@@ -224,10 +230,11 @@ def _described(tool: types.Tool, own: Mapping[str, str]) -> types.Tool:
     return tool.model_copy(update={"input_schema": {**tool.input_schema, "properties": {**arguments, **changed}}})
 
 
-def _targets_named(targets: Sequence[str]) -> str:
+def _targets_named(targets: Sequence[str], usual: str) -> str:
     named = ", ".join([f"`{name}`" for name in targets if len(name) <= TARGET_NAME][:TARGETS_NAMED])
     more = " and others" if len(targets) > TARGETS_NAMED else ""
-    return f"Where the wake goes: {named}{more}. Default: `inbox`, read with alarm_inbox."
+    read = ", read with alarm_inbox" if usual == INBOX else ""
+    return f"Where the wake goes: {named}{more}. Default: `{cut(usual, TARGET_NAME)}`{read}."
 
 
 async def lesson(alarms: Alarms, entry: ToolEntry, error: WakefulError, arguments: Mapping[str, Any], now: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import cache
+from types import UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -32,6 +33,35 @@ def schema(kind: type[Struct]) -> dict[str, Any]:
     parts = made.pop("$defs")
     found: dict[str, Any] = _inlined(made, parts)
     return found
+
+
+@cache
+def argument_schema(kind: type[Struct]) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments: null for what need not be given, and objects also as JSON in a text.
+
+    In OpenAI's strict mode every argument is required and no object has fields that its schema does not name: there
+    null says that one is not given, and a text is the only way to give a payload.
+    """
+    return _with_nulls(schema(kind), nullable=True)
+
+
+def _with_nulls(shape: Mapping[str, Any], **marks: Any) -> dict[str, Any]:
+    """`marks`: what clients that do not read types of several look for."""
+    required = shape.get("required", ())
+    fields = {
+        name: field if name in required else _or_null(field) | marks for name, field in shape["properties"].items()
+    }
+    return {**shape, "properties": fields}
+
+
+def _or_null(shape: Mapping[str, Any]) -> dict[str, Any]:
+    if shape.get("type") == "object" and "properties" not in shape:
+        words = {name: value for name, value in shape.items() if name not in ("type", "additionalProperties")}
+        return {**words, "anyOf": [{"type": name} for name in ("object", "string", "null")]}
+    if "properties" in shape:
+        shape = _with_nulls(shape)
+    values = {"enum": [*shape["enum"], None]} if "enum" in shape else {}
+    return {**shape, **values, "type": [shape["type"], "null"]}
 
 
 def _inlined(node: Any, parts: dict[str, Any]) -> Any:
@@ -82,7 +112,7 @@ def arguments(
     base: type[Struct] | None = None,
     about: str = "",
 ) -> Any:
-    """A type with these fields of a request. What need not be said is left out; null is the same (`without_nulls`).
+    """A type with these fields of a request. What need not be said is left out; null is the same (`as_meant`).
 
     `renamed`: the name an agent knows a field by. `other`: types that are different for an agent. `base`: what there is
     besides.
@@ -105,26 +135,64 @@ def arguments(
     )
 
 
-def without_nulls(arguments: Mapping[str, Any], kind: type[Struct]) -> dict[str, Any]:
-    """The arguments that are given: null means that one is not, as some clients send for each that nobody named.
+def as_meant(arguments: Mapping[str, Any], kind: type[Struct]) -> dict[str, Any]:
+    """The arguments that are given, where a client says so in its own way.
 
-    Only for arguments of this type: in a payload, and in the policy of an edit, null is a value.
+    Null means that one is not given: some clients send it for each that nobody named. A text that is JSON for what is
+    asked for, such as "3" or "[\\"a\\"]", is that. Only for arguments of this type: in a payload, and in the policy of
+    an edit, null is a value and a text is a text.
     """
-    nested = _structs(kind)
-    known = {name: value for name, value in arguments.items() if value is not None or name not in nested}
+    hints = _hints(kind)
     return {
-        name: without_nulls(value, inner) if (inner := nested.get(name)) and isinstance(value, Mapping) else value
-        for name, value in known.items()
+        name: _meant(value, hints[name]) if name in hints else value
+        for name, value in arguments.items()
+        if value is not None or name not in hints
     }
 
 
 @cache
-def _structs(kind: type[Struct]) -> dict[str, type[Struct] | None]:
-    """The arguments of a type, each with the type of its own arguments, if it has some."""
+def _hints(kind: type[Struct]) -> dict[str, tuple[Any, ...]]:
+    """The arguments of a type, each with the types that it may have."""
     hints = get_type_hints(kind)
-    inner = [get_args(hints[name]) or (hints[name],) for name in kind.__struct_fields__]
-    found = [next((one for one in kinds if isinstance(one, type) and issubclass(one, Struct)), None) for kinds in inner]
-    return dict(zip(kind.__struct_encode_fields__, found, strict=True))
+    return {
+        name: _alternatives(hints[field])
+        for name, field in zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
+    }
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    if get_origin(hint) in (Union, UnionType):
+        return tuple(one for part in get_args(hint) for one in _alternatives(part))
+    return (hint,)
+
+
+def _meant(value: Any, kinds: tuple[Any, ...]) -> Any:
+    if isinstance(value, str):
+        value = _read_text(value, kinds)
+    if isinstance(value, Mapping) and (inner := _struct_of(kinds)) is not None:
+        return as_meant(value, inner)
+    if isinstance(value, list) and (items := next((get_args(kind) for kind in kinds if get_origin(kind) is list), ())):
+        return [_meant(item, _alternatives(items[0])) for item in value]
+    return value
+
+
+def _read_text(text: str, kinds: tuple[Any, ...]) -> Any:
+    """What a text says where none is asked for; the text itself where it says nothing of that kind."""
+    plain = {get_origin(kind) or kind for kind in kinds}
+    if str in plain or Literal in plain:
+        return text
+    if list[str] in kinds and not text.lstrip().startswith("["):
+        return [text]  # one of several, named alone
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return text
+    accepted = plain | ({dict} if _struct_of(kinds) else set()) | ({int} if float in plain else set())
+    return found if type(found) in accepted else text
+
+
+def _struct_of(kinds: tuple[Any, ...]) -> type[Struct] | None:
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Struct)), None)
 
 
 def offered(request: type[Struct]) -> tuple[str, ...]:

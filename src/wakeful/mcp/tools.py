@@ -41,8 +41,8 @@ from wakeful.mcp.schemas import (
     SetResult,
     SignalArguments,
     SignalResult,
+    as_meant,
     given,
-    without_nulls,
 )
 from wakeful.model.alarm import INBOX, PENDING, Alarm, is_fire_id, parse_fire_id
 from wakeful.model.requests import CreateRequest, EditRequest, ReportRequest
@@ -465,7 +465,7 @@ def _request(asked: Any) -> CreateRequest:
 def _item(at: int, shared: Mapping[str, Any], one: Mapping[str, Any]) -> CreateRequest:
     """One of several, with what was said for all of them."""
     try:
-        asked = msgspec.convert(without_nulls(one, SetArguments), SetArguments)
+        asked = msgspec.convert(as_meant(one, SetArguments), SetArguments)
         if asked.alarms is not UNSET:
             raise InvalidRequest("it is a list within the list", field="alarms", fix="Give one list.")
         fields = {**shared, **given(asked)}

@@ -17,7 +17,10 @@ HERE: Final = "wakeful.db"  # a database in the current folder, where one is or 
 # What is left of a database in this folder that is gone: then it is missed, and no other is used in its place.
 _TRACES: Final = (HERE, f"{HERE}-wal", f".{HERE}.expected")
 # Variables that are not settings.
-VARIABLES: Final = ("WAKEFUL_CONFIG", "WAKEFUL_TOKEN", "WAKEFUL_URL", "WAKEFUL_PROFILE")
+VARIABLES: Final = (
+    *("WAKEFUL_CONFIG", "WAKEFUL_TOKEN", "WAKEFUL_URL", "WAKEFUL_PROFILE"),
+    *("WAKEFUL_MCP_TARGET", "WAKEFUL_MCP_CONVERSATION", "WAKEFUL_MCP_TIMEZONE"),
+)
 # What a program that a wake runs finds set; `wakeful` may be that program.
 WAKE_VARIABLES: Final = (
     *("WAKEFUL_FIRE_ID", "WAKEFUL_ALARM_ID", "WAKEFUL_OWNER", "WAKEFUL_TARGET", "WAKEFUL_CONVERSATION_ID"),

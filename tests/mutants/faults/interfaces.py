@@ -88,7 +88,17 @@ IN_INTERFACES: Final[dict[str, Fault]] = {
     "tools are listed for each call over MCP": Source("wakeful.mcp", "get_tool_input_schema=schemas.get,", ""),
     "schemas are built for each list of tools": Source("wakeful.mcp.schemas", "@cache\ndef schema(", "def schema("),
     "null is a value over MCP": Source(
-        "wakeful.mcp", "without_nulls(params.arguments or {}, entry.takes)", "params.arguments or {}"
+        "wakeful.mcp", "as_meant(params.arguments or {}, entry.takes)", "params.arguments or {}"
+    ),
+    "a text is only a text over MCP": Source(
+        "wakeful.mcp.schemas", "        value = _read_text(value, kinds)\n", "        pass\n"
+    ),
+    "an optional argument over MCP has one type": Source(
+        "wakeful.mcp.schemas", '"type": [shape["type"], "null"]}', '"type": shape["type"]}'
+    ),
+    "a host counts more than the call over MCP": Source("wakeful.mcp", "if not arguments.get(name)}}", "}}"),
+    "a host names the conversation of every tool": Source(
+        "wakeful.mcp", "for name, value in host.items() if name in entry.from_host}", "for name, value in host.items()}"
     ),
     "blanks behind a header count": Source("wakeful.http.security.connection", 'value.strip(b" \\t")', "value"),
     "a preview is worked out in the event loop": Source(
