@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from wakeful.targets.a2a import A2A
 from wakeful.targets.command import Command
 from wakeful.targets.handler import Handler
+from wakeful.targets.langgraph import LangGraph
 from wakeful.targets.notify import Notify
+from wakeful.targets.openai_session import OpenAISession
 from wakeful.targets.router import Router
 from wakeful.targets.table import FIELDS, TableTarget
 from wakeful.targets.webhook import Webhook
@@ -25,6 +28,9 @@ KINDS = {
     "handler": Handler,
     "notify": Notify,
     "command": Command,
+    "langgraph": LangGraph,
+    "a2a": A2A,
+    "openai_session": OpenAISession,
 }
 EXAMPLE = re.compile(r"```python\n(import asyncio.*?)```\n```\n(.*?)```", re.DOTALL)
 

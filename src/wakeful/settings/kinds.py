@@ -36,10 +36,13 @@ TARGET_KINDS: Final = {
     "notify": TargetKind("wakeful.targets.notify:Notify", read_as_words=True),
     "inbox": TargetKind("wakeful.targets.inbox:Inbox"),
     "command": TargetKind("wakeful.targets.command:Command", read_as_words=True, concurrency=4),
-    "langgraph": TargetKind("wakeful.targets.langgraph:LangGraph", callbacks=f"{_CALLBACKS}:LANGGRAPH"),
-    "a2a": TargetKind("wakeful.targets.a2a:A2A", callbacks=f"{_CALLBACKS}:A2A"),
+    # An agent there reads the message, in a conversation that any alarm can name.
+    "langgraph": TargetKind(
+        "wakeful.targets.langgraph:LangGraph", read_as_words=True, callbacks=f"{_CALLBACKS}:LANGGRAPH"
+    ),
+    "a2a": TargetKind("wakeful.targets.a2a:A2A", read_as_words=True, callbacks=f"{_CALLBACKS}:A2A"),
     "openai_session": TargetKind(
-        "wakeful.targets.openai_session:OpenAISession", callbacks=f"{_CALLBACKS}:OPENAI_SESSION"
+        "wakeful.targets.openai_session:OpenAISession", read_as_words=True, callbacks=f"{_CALLBACKS}:OPENAI_SESSION"
     ),
 }
 
