@@ -17,10 +17,10 @@ from typing import Any
 
 from msgspec import Raw
 
-import wakeful
 from bench import bare
 from bench.worlds import World
 from wakeful.model.requests import CreateRequest
+from wakeful.process.application import open_local
 from wakeful.process.server import tune_interpreter
 
 ROUNDS = 5  # alone and together in turn: the machine's speed changes from one second to the next
@@ -65,7 +65,7 @@ def bulk(world: World) -> Iterator[dict[str, Any]]:
 
 
 async def _bulk(place: dict[str, Any], bare_place: dict[str, Any]) -> dict[str, tuple[list[float], list[float]]]:
-    async with wakeful.open(**place) as alarms:
+    async with open_local(**place) as alarms:
         tune_interpreter(alarms)
         moment = datetime.now(UTC).replace(microsecond=0) + timedelta(days=30)
         at = [(moment + timedelta(milliseconds=n)).isoformat() for n in range(BULK)]
@@ -97,12 +97,12 @@ def _request(n: int, time_said: dict[str, Any]) -> CreateRequest:
 
 
 async def _migrate(place: dict[str, Any]) -> None:
-    async with wakeful.open(**place):
+    async with open_local(**place):
         pass
 
 
 async def _measure(place: dict[str, Any]) -> tuple[float, float]:
-    async with wakeful.open(**place) as alarms:
+    async with open_local(**place) as alarms:
         tune_interpreter(alarms)  # as `wakeful serve` does
 
         async def create(n: int) -> None:

@@ -22,6 +22,7 @@ from typing import Any
 import wakeful
 from bench.worlds import World
 from wakeful.clock import SystemClock
+from wakeful.process.application import open_local
 from wakeful.process.server import tune_interpreter
 from wakeful.targets.webhook import Webhook
 from wakeful.testing.targets import a_wake
@@ -60,7 +61,7 @@ def run(world: World) -> Iterator[dict[str, Any]]:
 async def _measure(place: dict[str, Any], ports: dict[str, int], hostile: int) -> dict[str, Any]:
     late: list[float] = []
     ends: Counter[str] = Counter()
-    async with wakeful.open(**place) as alarms:
+    async with open_local(**place) as alarms:
         tune_interpreter(alarms)  # as `wakeful worker` does
 
         @alarms.handler("quick")

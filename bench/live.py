@@ -92,7 +92,7 @@ def _serve(told: Connection, place: dict[str, Any]) -> None:
     asyncio.run(run())
 
 
-def _watched(alarms: wakeful.Wakeful) -> tuple[list[float], list[float]]:
+def _watched(alarms: wakeful.LocalWakeful) -> tuple[list[float], list[float]]:
     """Lists that fill with how late each wake was, and when leases were renewed."""
     late: list[float] = []
     renewals: list[float] = []

@@ -10,6 +10,7 @@ from typing import Any
 
 import wakeful
 from bench.worlds import World
+from wakeful.process.application import open_local
 from wakeful.process.server import tune_interpreter
 
 ALARMS = 300
@@ -34,7 +35,7 @@ def run(world: World) -> Iterator[dict[str, Any]]:
 
 async def _measure(place: dict[str, Any]) -> list[float]:
     late: list[float] = []
-    async with wakeful.open(**place) as alarms:
+    async with open_local(**place) as alarms:
         tune_interpreter(alarms)  # as `wakeful worker` does
 
         @alarms.handler("noop")

@@ -19,7 +19,7 @@ import asyncpg
 from bench.full_database import fill_postgres, fill_sqlite
 from bench.worlds import World
 from wakeful.errors import StoreBusy
-from wakeful.process.application import Wakeful, build
+from wakeful.process.application import LocalWakeful, build
 from wakeful.service import Alarms
 from wakeful.service.bulk import alarms_like, fires_like
 from wakeful.service.caller import Caller
@@ -71,7 +71,7 @@ async def fill(kind: str, settings: Settings, rows: int) -> tuple[str, datetime]
     return made.id, now
 
 
-def reads(alarms: Wakeful, template: str, now: datetime) -> dict[str, Read]:
+def reads(alarms: LocalWakeful, template: str, now: datetime) -> dict[str, Read]:
     """By name. The owner's have what is half of the database; the operator's have all of it."""
     store, owner, hour = alarms.service.store, alarms.caller.owner, timedelta(hours=1)
     operator = Alarms(alarms.service, Caller(owner="", via="python", limited=False))

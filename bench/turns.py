@@ -12,6 +12,7 @@ from typing import Any
 import wakeful
 from bench import bare
 from bench.worlds import World
+from wakeful.process.application import open_local
 from wakeful.process.server import tune_interpreter
 from wakeful.store import Turn
 from wakeful.testing.conformance.making import done
@@ -39,7 +40,7 @@ def _claims(world: World, due: int) -> Iterator[dict[str, Any]]:
 
 
 async def _prepare(place: dict[str, Any], due: int, owners: int) -> None:
-    async with wakeful.open(**place):
+    async with open_local(**place):
         pass
     bare.fill(place, due, due=True)
     bare.fill(place, owners, due=False)
@@ -50,7 +51,7 @@ async def _prepare(place: dict[str, Any], due: int, owners: int) -> None:
 async def _claim(place: dict[str, Any], share: int) -> list[float]:
     """Milliseconds for each of many claims, the walk going on from one to the next."""
     took, stood = [], ""
-    async with wakeful.open(**place) as alarms:
+    async with open_local(**place) as alarms:
         for _ in range(CLAIMS):
             turns = {"noop": Turn(share, stood)} if share else {}
             started = time.perf_counter()
@@ -78,7 +79,7 @@ async def _flood(place: dict[str, Any], fair: bool) -> dict[str, Any]:
     """The quiet owner's waits, in batches of the flood that were started between its due moment and its start."""
     flood: list[float] = []
     quiet: list[tuple[float, float]] = []
-    async with wakeful.open(**place) as alarms:
+    async with open_local(**place) as alarms:
         tune_interpreter(alarms)  # as `wakeful worker` does
         if not fair:
             alarms.dispatcher._turns.wanted = lambda slots, *, probes=(): {}  # type: ignore[method-assign]

@@ -9,12 +9,13 @@ import time
 from typing import Any
 
 import wakeful
+from wakeful.process.application import open_local
 from wakeful.process.server import run_process, tune_interpreter
 
 
 async def drain(place: dict[str, Any], alarms: int) -> None:
     done = 0
-    async with wakeful.open(**place) as clock:
+    async with open_local(**place) as clock:
         tune_interpreter(clock)  # as `wakeful worker` does
 
         @clock.handler("noop")

@@ -21,10 +21,15 @@ from wakeful.testing import ManualClock
 
 VERBS = {
     f"alarms.{name}": verb
-    for name, verb in inspect.getmembers(wakeful.Wakeful, inspect.isfunction)
+    for name, verb in inspect.getmembers(wakeful.LocalWakeful, inspect.isfunction)
     if not name.startswith("_")
 }
-SHOWN: dict[str, Any] = VERBS | {"Wakeful": wakeful.Wakeful, "open": wakeful.open, "open_sync": wakeful.open_sync}
+SHOWN: dict[str, Any] = VERBS | {
+    "Wakeful": wakeful.Wakeful,
+    "LocalWakeful": wakeful.LocalWakeful,
+    "open": wakeful.open,
+    "open_sync": wakeful.open_sync,
+}
 
 
 @pytest.mark.parametrize("name", SHOWN)

@@ -19,11 +19,12 @@ from starlette.testclient import TestClient
 
 import wakeful
 from wakeful.errors import InvalidRequest, UnknownTarget
-from wakeful.testing.alarms_for_tests import SteppedWakeful
+from wakeful.process.application import open_local
+from wakeful.testing.alarms_for_tests import SteppedWakeful, store_of
 
 
 def test_an_application_opens_dispatches_and_closes(tmp_path: Path) -> None:
-    alarms, fired = wakeful.open(tmp_path / "wakeful.db"), asyncio.Event()
+    alarms, fired = open_local(tmp_path / "wakeful.db"), asyncio.Event()
 
     @alarms.handler("ops")
     async def ops(wake: wakeful.Wake) -> str:
@@ -42,12 +43,12 @@ def test_an_application_opens_dispatches_and_closes(tmp_path: Path) -> None:
         assert client.get(f"/wakeful/v1/alarms/{id}").json()["wake_message"] == "hello"
     with wakeful.open_sync(tmp_path / "wakeful.db") as again:  # stopped in good order: nothing is left in flight
         assert [
-            worker.stopped_at is not None for worker in again.wait(again.clock.service.store.maintenance.workers())
+            worker.stopped_at is not None for worker in again.wait(store_of(again.asynchronous).maintenance.workers())
         ] == [True]
 
 
 async def test_what_breaks_the_dispatcher_is_raised_where_it_runs(tmp_path: Path) -> None:
-    async with wakeful.open(tmp_path / "wakeful.db") as alarms:
+    async with open_local(tmp_path / "wakeful.db") as alarms:
 
         async def broken(*, signals: bool = True) -> None:
             raise RuntimeError("out of order")
@@ -59,7 +60,7 @@ async def test_what_breaks_the_dispatcher_is_raised_where_it_runs(tmp_path: Path
 
 
 async def test_a_handler_that_is_registered_while_it_runs_is_served(tmp_path: Path) -> None:
-    async with wakeful.open(tmp_path / "wakeful.db") as alarms:
+    async with open_local(tmp_path / "wakeful.db") as alarms:
         first, second = asyncio.Event(), asyncio.Event()
 
         @alarms.handler("first")
@@ -82,7 +83,7 @@ def test_a_plain_script_registers_handlers_while_it_dispatches(tmp_path: Path) -
     """On the loop that serves them: another thread would change the table of targets under its hands."""
     with wakeful.open_sync(tmp_path / "wakeful.db", background=True) as alarms:
         threads: list[threading.Thread] = []
-        registered, served = alarms.clock.handler, threading.Event()
+        registered, served = alarms.asynchronous.handler, threading.Event()
 
         def noted(*given: Any, **more: Any) -> Any:
             decorate = registered(*given, **more)
@@ -93,7 +94,7 @@ def test_a_plain_script_registers_handlers_while_it_dispatches(tmp_path: Path) -
 
             return register
 
-        alarms.clock.handler = noted  # type: ignore[method-assign]
+        alarms.asynchronous.handler = noted  # type: ignore[method-assign]
 
         @alarms.handler("late")
         def late(wake: wakeful.Wake) -> None:
@@ -106,7 +107,7 @@ def test_a_plain_script_registers_handlers_while_it_dispatches(tmp_path: Path) -
 
 async def test_a_clock_that_is_closed_while_it_runs_settles_what_is_in_flight(tmp_path: Path) -> None:
     begun, stopping = asyncio.Event(), asyncio.Event()
-    async with wakeful.open(tmp_path / "wakeful.db") as alarms:
+    async with open_local(tmp_path / "wakeful.db") as alarms:
 
         @alarms.handler("ops")
         async def ops(wake: wakeful.Wake) -> None:
@@ -125,13 +126,13 @@ async def test_a_clock_that_is_closed_while_it_runs_settles_what_is_in_flight(tm
         async with asyncio.timeout(60):
             await begun.wait()
     assert running.cancelled()
-    async with wakeful.open(tmp_path / "wakeful.db") as again:
+    async with open_local(tmp_path / "wakeful.db") as again:
         found = await again.get(alarm.id)
         assert (found.status, found.claimed_at) == ("fired", None)
 
 
 async def test_what_ran_once_runs_again(tmp_path: Path) -> None:
-    async with wakeful.open(tmp_path / "wakeful.db") as alarms:
+    async with open_local(tmp_path / "wakeful.db") as alarms:
         woken: asyncio.Queue[str] = asyncio.Queue()
 
         @alarms.handler("ops")
@@ -145,7 +146,7 @@ async def test_what_ran_once_runs_again(tmp_path: Path) -> None:
 
 
 async def test_an_error_of_the_block_is_raised_as_it_is(tmp_path: Path) -> None:
-    async with wakeful.open(tmp_path / "wakeful.db") as alarms:
+    async with open_local(tmp_path / "wakeful.db") as alarms:
         with pytest.raises(KeyError, match="mine"):
             async with alarms.running():
                 raise KeyError("mine")
@@ -164,7 +165,7 @@ def test_a_plain_script_dispatches_in_the_background(tmp_path: Path) -> None:
 
 
 async def test_a_process_that_only_sets_alarms_declares_who_will_serve_them(tmp_path: Path) -> None:
-    async with wakeful.open(tmp_path / "wakeful.db") as alarms:
+    async with open_local(tmp_path / "wakeful.db") as alarms:
         with pytest.raises(UnknownTarget):
             await alarms.set("in 1 hour", "hello", target="ops")
         alarms.declare("ops")
@@ -174,7 +175,7 @@ async def test_a_process_that_only_sets_alarms_declares_who_will_serve_them(tmp_
 
 
 async def test_a_handler_without_a_name_is_refused_at_once(tmp_path: Path) -> None:
-    alarms = wakeful.open(tmp_path / "wakeful.db")
+    alarms = open_local(tmp_path / "wakeful.db")
     with pytest.raises(InvalidRequest, match=r'@alarms\.handler\("NAME"\)'):
 
         @alarms.handler  # type: ignore[arg-type]

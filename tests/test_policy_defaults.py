@@ -11,14 +11,13 @@ import pytest
 from click.testing import CliRunner
 from mcp import Client
 
-import wakeful
 from tests.interfaces.mcp_world import Agent, door
 from tests.interfaces.world import serving
 from tests.seeds.conftest import Gateway, clock, gateway
 from wakeful.cli import main
 from wakeful.errors import InvalidConfig
 from wakeful.model.alarm import NEW_POLICY, Policy
-from wakeful.process.application import build_targets
+from wakeful.process.application import build_targets, open_local
 from wakeful.settings import FOREVER, Settings, load
 from wakeful.settings.values import default_policy
 from wakeful.testing import ManualClock
@@ -65,7 +64,7 @@ def test_settings_that_say_nothing_are_the_policy_of_a_new_alarm() -> None:
 
 
 async def test_from_python(tmp_path: Path) -> None:
-    async with wakeful.open(tmp_path / "wakeful.db", **SAID) as alarms:
+    async with open_local(tmp_path / "wakeful.db", **SAID) as alarms:
         assert (await alarms.set("in 1 hour", "x")).policy == MEANT
         said = await alarms.set("in 1 hour", "x", policy={"backoff_base": 30, "expires": "1h"})
         assert said.policy == Policy(
@@ -124,7 +123,7 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 async def test_for_tasks_in_sql(gateway: Gateway) -> None:
     await gateway.connect()
     await gateway.stop()
-    gateway._wakeful = await wakeful.open(gateway.db, clock=gateway.clock, **SAID).__aenter__()
+    gateway._wakeful = await open_local(gateway.db, clock=gateway.clock, **SAID).__aenter__()
     await gateway.add("once", next_run=gateway.at(3600))
     await gateway.add("often", cron="60000")
     await gateway.pass_time()
@@ -145,7 +144,7 @@ def test_a_default_that_cannot_be_stops_the_start(name: str, value: Any) -> None
 @pytest.mark.parametrize(("retention", "left"), [("forever", 1), ("90d", 0)])
 async def test_what_is_kept_forever_is_not_purged(tmp_path: Path, retention: str, left: int) -> None:
     time = ManualClock()
-    async with wakeful.open(tmp_path / "wakeful.db", clock=time, retention=retention) as alarms:
+    async with open_local(tmp_path / "wakeful.db", clock=time, retention=retention) as alarms:
         await alarms.cancel((await alarms.set("in 1 hour", "x")).id)
         await time.advance(86_400 * 365 * 50)
         await alarms.dispatcher._upkeep._purge(time.now())

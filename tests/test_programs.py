@@ -61,7 +61,7 @@ with wakeful.open_sync(**DATABASE) as alarms:
     @alarms.handler("ops")
     def ops(wake):
         say("begun")
-        while alarms.clock.dispatcher.health.state == "running":
+        while alarms.asynchronous.dispatcher.health.state == "running":
             time.sleep(0.01)
         HANDLER
         say("done")

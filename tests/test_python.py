@@ -15,7 +15,7 @@ import pytest
 
 import wakeful
 from tests.databases import database_of
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.python.sync import SyncWakeful
 from wakeful.testing import NEW_YEAR, ManualClock
 
@@ -370,7 +370,9 @@ def test_the_plain_front_has_the_same_verbs_and_works_without_a_loop(tmp_path: P
         assert alarms.cancel(alarm.id).alarm.status == "cancelled"
         with pytest.raises(wakeful.NotFound):
             alarms.get("nothing")
-    verbs = {name for name, _ in inspect.getmembers(Wakeful, inspect.iscoroutinefunction) if not name.startswith("_")}
+    verbs = {
+        name for name, _ in inspect.getmembers(LocalWakeful, inspect.iscoroutinefunction) if not name.startswith("_")
+    }
     missing = verbs - set(dir(SyncWakeful)) - {"check_targets"}
     assert missing == set()
 

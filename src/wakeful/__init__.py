@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from wakeful.model.keywords import OpenKeywords, PolicyKeywords, UpdateKeywords
     from wakeful.model.owner_settings import OwnerSettingsView, SettingsRequest
     from wakeful.model.requests import CreateRequest, EditRequest, OnConflict, PolicyRequest, ReportRequest, When
-    from wakeful.process.application import Wakeful, open, open_sync
+    from wakeful.process.application import open, open_sync
+    from wakeful.python.client import LocalWakeful
+    from wakeful.python.program import Wakeful
     from wakeful.python.sync import SyncWakeful
     from wakeful.remote import RemoteWakeful
     from wakeful.rules.wake import Wake
@@ -71,7 +73,8 @@ _HOMES = {
     "OnConflict": "model.requests",
     "PolicyRequest": "model.requests",
     "ReportRequest": "model.requests",
-    "Wakeful": "process.application",
+    "LocalWakeful": "python.client",
+    "Wakeful": "python.program",
     "open": "process.application",
     "open_sync": "process.application",
     "Conflict": "errors",
@@ -135,6 +138,7 @@ __all__ = [
     "InvalidSchedule",
     "Kind",
     "LiveEvent",
+    "LocalWakeful",
     "Matches",
     "NotFound",
     "OnConflict",

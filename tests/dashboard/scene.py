@@ -16,7 +16,7 @@ from wakeful.clock import SystemClock
 from wakeful.dispatcher import ServedTarget
 from wakeful.model.alarm import Alarm, Attempt, Fire
 from wakeful.model.outcome import Completed, Outcome
-from wakeful.process.application import Wakeful, build
+from wakeful.process.application import LocalWakeful, build
 from wakeful.rules.plan import coming
 from wakeful.rules.wake import Wake
 from wakeful.settings import Settings
@@ -104,7 +104,7 @@ SERIES: Final = (
 )
 
 
-def serve_targets(served: Wakeful) -> None:
+def serve_targets(served: LocalWakeful) -> None:
     targets_of(served).pop("agent", None)
     targets_of(served).update(served_targets(("assistant", "research", "ci", "support", "mail", "ops")))
 
@@ -120,7 +120,7 @@ async def fill(db: str, clock: StoppedClock) -> str:
         return await _fill(served, clock)
 
 
-async def _fill(served: Wakeful, clock: StoppedClock) -> str:
+async def _fill(served: LocalWakeful, clock: StoppedClock) -> str:
     shown = ""
     for number, one in enumerate(SERIES):
         clock.at = BEGUN + number * timedelta(minutes=17)
@@ -143,7 +143,7 @@ async def _fill(served: Wakeful, clock: StoppedClock) -> str:
     return shown
 
 
-async def _write_history(served: Wakeful, alarm: Alarm, series: Series) -> None:
+async def _write_history(served: LocalWakeful, alarm: Alarm, series: Series) -> None:
     due = []
     for at in coming(alarm):
         if at > NOW:
@@ -180,7 +180,7 @@ def _log(begun: datetime, series: Series, back: int, chance: random.Random) -> I
         yield Attempt(at=begun, ms=40 + chance.randrange(160), said="HTTP 202")
 
 
-async def _write_failures(served: Wakeful, clock: StoppedClock) -> None:
+async def _write_failures(served: LocalWakeful, clock: StoppedClock) -> None:
     """What needs somebody: one that gave up, one that is tried again, one that nobody reported on."""
     store = store_of(served)
     for label, message, target, minutes, status, error in (

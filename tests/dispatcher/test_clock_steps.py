@@ -17,7 +17,7 @@ from wakeful.dispatcher import STORE_PATIENCE, TICKS_SILENT, Dispatcher
 from wakeful.http.health import check_loop
 from wakeful.http.security.guard import Refusal
 from wakeful.process.server import is_alive
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.runtime.metrics import Metrics
 from wakeful.testing import ManualClock
 
@@ -161,7 +161,7 @@ async def test_a_loop_that_does_not_run_any_more_is_told_to_whoever_watches(worl
     """Also while the database answers and leases are renewed: `/healthz` and systemd's watchdog ask the same."""
     async with running(world) as dispatcher:
         await world.clock.advance(1)
-        program = cast(Wakeful, SimpleNamespace(_pulse=lambda: dispatcher.health))
+        program = cast(LocalWakeful, SimpleNamespace(_pulse=lambda: dispatcher.health))
         check_loop(dispatcher.health)
         tick = world.settings.tick.total_seconds()
         asleep = TICKS_SILENT * tick + 1
@@ -177,7 +177,7 @@ async def test_a_loop_that_does_not_run_any_more_is_told_to_whoever_watches(worl
         dispatcher._deliveries.stopping = True  # the loop has ended, and what is in flight is waited for
         assert is_alive(program)
         dispatcher._clock = real
-    assert is_alive(cast(Wakeful, SimpleNamespace(_pulse=lambda: None)))
+    assert is_alive(cast(LocalWakeful, SimpleNamespace(_pulse=lambda: None)))
 
 
 class Ahead(Unwatched):

@@ -22,7 +22,7 @@ import wakeful
 from wakeful.model.alarm import Alarm, Change
 from wakeful.process.application import build_store
 from wakeful.process.server import log_to_stderr, work
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.rules.wake import Wake
 from wakeful.settings import load
 
@@ -106,7 +106,7 @@ async def deliver(wake: Wake, orders: Orders, notes: Notes) -> None:
             await asyncio.sleep(random.uniform(0, 0.02))
 
 
-async def create_for_ever(alarms: Wakeful, orders: Orders, notes: Notes) -> None:
+async def create_for_ever(alarms: LocalWakeful, orders: Orders, notes: Notes) -> None:
     """Eight at a time, each under a key of its own; what is written down was answered."""
     keys = itertools.count(orders.first_key)
 
@@ -126,7 +126,7 @@ async def main(orders: Orders) -> None:
     settings = load(flags=orders.settings)
     notes = Notes(orders.notes)
     store: Any = HaltingStore(build_store(settings), orders.halt)
-    async with Wakeful(store, settings=settings, targets={}) as alarms:
+    async with LocalWakeful(store, settings=settings, targets={}) as alarms:
 
         @alarms.handler("desk", concurrency=settings.concurrency)
         async def desk(wake: wakeful.Wake) -> None:

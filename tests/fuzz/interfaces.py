@@ -15,7 +15,6 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-import wakeful
 from wakeful.errors import WakefulError
 from wakeful.http import did
 from wakeful.http.answers import BATCH_LIMIT
@@ -26,6 +25,8 @@ from wakeful.http.security.guard import BODY_LIMIT
 from wakeful.http.websocket import INTERNAL_ERROR
 from wakeful.mcp import TASK_TOOLS, TOOLS
 from wakeful.model.requests import CreateRequest
+from wakeful.process.application import open_local
+from wakeful.python.client import LocalWakeful
 from wakeful.rules.create import PAYLOAD_LIMIT
 from wakeful.testing import ManualClock, store_of
 
@@ -62,7 +63,7 @@ WIDE: Final[dict[str, Any]] = (
 class House:
     """A clock with alarms and fires in it, its interfaces, and a caller that speaks ASGI."""
 
-    def __init__(self, alarms: wakeful.Wakeful) -> None:
+    def __init__(self, alarms: LocalWakeful) -> None:
         self.alarms = alarms
         self.app = alarms.asgi()
         self.ids: list[str] = []
@@ -160,7 +161,7 @@ class House:
 @asynccontextmanager
 async def house(*, guarded: bool = True, **settings: Any) -> AsyncIterator[House]:
     with tempfile.TemporaryDirectory() as folder:
-        async with wakeful.open(f"{folder}/w.db", owner="ada", clock=ManualClock(), **(WIDE | settings)) as alarms:
+        async with open_local(f"{folder}/w.db", owner="ada", clock=ManualClock(), **(WIDE | settings)) as alarms:
             made = House(alarms)
             await made.furnish()
             if guarded:
@@ -261,7 +262,7 @@ def _is_error(result: Any) -> bool:
 
 def operations() -> list[Operation]:
     """All of the HTTP door but what waits, streams, or has a parser of its own here."""
-    routes = wakeful.open(":memory:", owner="ada").asgi().routes
+    routes = open_local(":memory:", owner="ada").asgi().routes
     return [one for one in operations_of(routes) if not one.waits and one.path not in ("/v1/events", "/openapi.json")]
 
 

@@ -14,9 +14,9 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-import wakeful
 from wakeful.clock import SystemClock
 from wakeful.model.outcome import Delivered, Failed
+from wakeful.process.application import open_local
 from wakeful.targets.router import Router
 from wakeful.targets.webhook import Webhook
 from wakeful.testing import ManualClock, store_of
@@ -141,7 +141,7 @@ async def _tables() -> AsyncIterator[Parse]:
         db.execute(
             "create table messages (id text primary key, chat_jid text, sender text, content text, timestamp text)"
         )
-        async with wakeful.open(path, clock=clock) as served:
+        async with open_local(path, clock=clock) as served:
             await store_of(served).tasks.connect("scheduled_tasks")
 
         async def parse(columns: dict[str, Any]) -> None:
@@ -160,7 +160,7 @@ async def _tables() -> AsyncIterator[Parse]:
             db.execute("delete from scheduled_tasks")
             await served.run_due()
 
-        async with wakeful.open(path, clock=clock) as served:
+        async with open_local(path, clock=clock) as served:
             yield parse
         db.close()
 

@@ -20,7 +20,7 @@ import click
 from wakeful import __version__
 from wakeful.cli import HELP, main
 from wakeful.http.security.auth import mint
-from wakeful.process.application import Wakeful, build
+from wakeful.process.application import LocalWakeful, build
 from wakeful.rules.wake import Wake
 from wakeful.service import Alarms
 from wakeful.settings import Settings
@@ -228,7 +228,7 @@ async def _alarms(alarms: Alarms) -> list[str]:
     return ids
 
 
-async def _looked_up(alarms: Wakeful, owner: str, ids: Sequence[str], *, token: bool) -> Prepared:
+async def _looked_up(alarms: LocalWakeful, owner: str, ids: Sequence[str], *, token: bool) -> Prepared:
     mine = alarms.for_owner(owner)
     (failed,) = await mine.fires(ids[0])
     ((_, taken),) = await mine.inbox(limit=1)

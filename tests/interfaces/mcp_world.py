@@ -13,7 +13,7 @@ from mcp.server.lowlevel import Server
 from wakeful.http.security.auth import Principal
 from wakeful.mcp import server
 from wakeful.mcp.agent_views import BUDGET
-from wakeful.process.application import Wakeful
+from wakeful.process.application import LocalWakeful
 
 MODES = ("auto", "legacy")
 ALL = frozenset({"read", "write"})
@@ -62,14 +62,16 @@ def taught(text: str) -> tuple[str, dict[str, Any]]:
     return found[1], json.loads(found[2])
 
 
-def door(alarms: Wakeful, owner: str = "local", scopes: frozenset[str] = ALL, *, local: bool = True) -> Server[Any]:
+def door(
+    alarms: LocalWakeful, owner: str = "local", scopes: frozenset[str] = ALL, *, local: bool = True
+) -> Server[Any]:
     async def principal(_: Any) -> Principal:
         return Principal(owner, scopes, local=local)
 
     return server(alarms.service, alarms.settings, principal)
 
 
-async def woken(alarms: Wakeful, agent: Agent, **more: Any) -> dict[str, Any]:
+async def woken(alarms: LocalWakeful, agent: Agent, **more: Any) -> dict[str, Any]:
     """A wake the agent has taken from its inbox."""
     await alarms.set(delay=0.001, wake_message="work", **more)
     while not await alarms.run_due():

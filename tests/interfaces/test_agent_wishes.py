@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.interfaces.wish_interfaces import DOORS, WishDoor
-from wakeful.process.application import Wakeful, build
+from wakeful.process.application import LocalWakeful, build
 from wakeful.settings import Settings
 from wakeful.testing import ManualClock
 
@@ -22,7 +22,7 @@ from .wishes import WISHES
 from .wishes.world import MONDAY, Wish, World
 
 DOCS = Path(__file__).parents[2] / "docs"
-OpenDoor = Callable[[Wakeful], AbstractAsyncContextManager[WishDoor]]
+OpenDoor = Callable[[LocalWakeful], AbstractAsyncContextManager[WishDoor]]
 # What is said in words that are not understood: a refusal with one repair will do until they are.
 NEEDS_PHRASES = (16, 21, 22, 23, 25)
 

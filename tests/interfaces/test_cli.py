@@ -312,7 +312,7 @@ def test_a_count_that_was_ended_has_a_plus(run: Run, monkeypatch: pytest.MonkeyP
         return Stats(total=10_000, pending=10_000, paused=3, completed=9_999, avg_duration_ms=10_000, more=True)
 
     run("db", "migrate")
-    monkeypatch.setattr("wakeful.python.client.Wakeful.stats", counted)
+    monkeypatch.setattr("wakeful.python.client.LocalWakeful.stats", counted)
     shown = fields(run("stats"))
     assert [shown[name] for name in ("total", "pending", "paused", "completed", "more")] == [
         *("10000+", "10000+", "3", "9999", "yes")
@@ -425,5 +425,5 @@ def test_an_error_keeps_its_exit_status(run: Run, monkeypatch: pytest.MonkeyPatc
         raise StoreUnavailable("the disk is \x1b[31mgone")
 
     run("db", "migrate")
-    monkeypatch.setattr("wakeful.python.client.Wakeful.stats", away)
+    monkeypatch.setattr("wakeful.python.client.LocalWakeful.stats", away)
     assert run("stats", code=6).stderr == "error: the disk is \\u001b[31mgone.\n"

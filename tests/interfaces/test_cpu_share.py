@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-import wakeful
 from tests.databases import database_of
 from tests.interfaces.world import Answer, serving
 from wakeful.errors import InvalidConfig, TooMany
 from wakeful.http.security.limits import LONGEST_WAIT, OWNERS, CpuShares
+from wakeful.process.application import open_local
 from wakeful.runtime.cpu_time import charged, in_thread
 from wakeful.settings import load
 from wakeful.testing import ManualClock, store_of
@@ -87,7 +87,7 @@ async def test_what_a_request_has_done_in_threads_is_charged_also_by_its_tasks()
 
 async def test_a_read_of_a_sqlite_file_is_charged(tmp_path: Path) -> None:
     purse = Purse()
-    async with wakeful.open(str(tmp_path / "w.db")) as alarms:
+    async with open_local(str(tmp_path / "w.db")) as alarms:
         readers = store_of(alarms)._long_readers  # type: ignore[attr-defined]
         assert await charged(readers.read(lambda _: burn(0.05)), purse) == "done"
     assert purse.spent >= 0.05

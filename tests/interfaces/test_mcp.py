@@ -17,7 +17,7 @@ from tests.interfaces.mcp_world import MODES, SET, Agent, door, the_whole_round,
 from wakeful.mcp import TASK_TOOLS, TOOLS
 from wakeful.mcp.agent_views import cut
 from wakeful.mcp.schemas import as_meant, schema
-from wakeful.process.application import Wakeful, build
+from wakeful.process.application import LocalWakeful, build
 from wakeful.settings import Settings
 from wakeful.testing import store_of
 
@@ -38,13 +38,13 @@ NEEDED: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-async def alarms(tmp_path: Path) -> AsyncIterator[Wakeful]:
+async def alarms(tmp_path: Path) -> AsyncIterator[LocalWakeful]:
     async with build(Settings(db=str(tmp_path / "w.db"), timezone="Europe/Berlin")) as alarms:
         yield alarms
 
 
 @pytest.fixture(params=MODES)
-async def agent(alarms: Wakeful, request: pytest.FixtureRequest) -> AsyncIterator[Agent]:
+async def agent(alarms: LocalWakeful, request: pytest.FixtureRequest) -> AsyncIterator[Agent]:
     met: asyncio.Future[Agent] = asyncio.get_running_loop().create_future()
     over = asyncio.Event()
 
@@ -64,7 +64,7 @@ async def test_every_tool_does_its_work(agent: Agent) -> None:
     await the_whole_round(agent)
 
 
-async def test_an_agent_takes_its_wake_and_reports(alarms: Wakeful, agent: Agent) -> None:
+async def test_an_agent_takes_its_wake_and_reports(alarms: LocalWakeful, agent: Agent) -> None:
     wake = await woken(alarms, agent, payload={"page": 3}, label="portal")
     assert (wake["message"], wake["payload"], wake["label"]) == ("work", {"page": 3}, "portal")
     working = await agent("alarm_report", fire_id=wake["fire_id"], outcome="working", result="half")
@@ -76,7 +76,7 @@ async def test_an_agent_takes_its_wake_and_reports(alarms: Wakeful, agent: Agent
     assert [fire["status"] for fire in seen["fires"]] == ["completed"]
 
 
-async def test_a_snoozed_wake_comes_again_and_a_failed_one_is_retried(alarms: Wakeful, agent: Agent) -> None:
+async def test_a_snoozed_wake_comes_again_and_a_failed_one_is_retried(alarms: LocalWakeful, agent: Agent) -> None:
     wake = await woken(alarms, agent)
     assert (await agent("alarm_report", fire_id=wake["fire_id"], outcome="snooze", **{"for": "1h"}))["alarm"][
         "status"
@@ -113,7 +113,7 @@ async def test_a_similar_alarm_and_a_missing_worker_are_named(agent: Agent) -> N
     assert second["similar"] == first["alarm"]["id"]
 
 
-async def test_a_wake_may_set_the_next_one(alarms: Wakeful, agent: Agent) -> None:
+async def test_a_wake_may_set_the_next_one(alarms: LocalWakeful, agent: Agent) -> None:
     wake = await woken(alarms, agent)
     made = await agent("alarm_set", when="in 1 hour", wake_message="next", parent_fire=wake["fire_id"])
     alarm = await alarms.get(made["alarm"]["id"])
@@ -127,7 +127,7 @@ async def test_an_unknown_tool_is_answered_with_the_known_ones(agent: Agent) -> 
 
 
 async def test_what_breaks_tells_nothing_and_is_logged(
-    alarms: Wakeful, agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    alarms: LocalWakeful, agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(*_: object, **__: object) -> None:
         raise RuntimeError("secret")
@@ -142,7 +142,7 @@ async def test_what_breaks_tells_nothing_and_is_logged(
 # Sizes
 
 
-async def test_a_thousand_alarms_come_in_pages_that_miss_none(alarms: Wakeful) -> None:
+async def test_a_thousand_alarms_come_in_pages_that_miss_none(alarms: LocalWakeful) -> None:
     made = [(await alarms.set("in 1 hour", f"{n} " + "й\n" * 3000, label="l" * 900)).id for n in range(1000)]
     seen: list[str] = []
     async with Client(door(alarms)) as client:
@@ -155,7 +155,7 @@ async def test_a_thousand_alarms_come_in_pages_that_miss_none(alarms: Wakeful) -
 
 
 @pytest.mark.parametrize("sign", ["x", "й", "\n", '"', "\U0001f600", "\x1f"])
-async def test_the_longest_texts_stay_within_bounds_and_can_be_read_in_pieces(alarms: Wakeful, sign: str) -> None:
+async def test_the_longest_texts_stay_within_bounds_and_can_be_read_in_pieces(alarms: LocalWakeful, sign: str) -> None:
     size = len(sign.encode())
     message, name = sign * (32 * 1024 // size) + "", sign.replace("\n", "n").replace("\x1f", "c") * (1000 // size)
     payload = {"a": sign * (10_000 // size)}
@@ -200,7 +200,7 @@ def test_what_is_cut_fits_and_what_fits_is_not_cut(text: str) -> None:
 # Owners
 
 
-async def test_another_owner_finds_and_changes_nothing(alarms: Wakeful) -> None:
+async def test_another_owner_finds_and_changes_nothing(alarms: LocalWakeful) -> None:
     async with Client(door(alarms)) as client:
         wake = await woken(alarms, Agent(client))
         pending = (await alarms.set("in 1 hour", "mine")).id
@@ -228,14 +228,14 @@ async def test_another_owner_finds_and_changes_nothing(alarms: Wakeful) -> None:
 
 
 @pytest.mark.parametrize("tool", sorted(TOOLS))
-async def test_a_token_for_reading_changes_nothing(alarms: Wakeful, tool: str) -> None:
+async def test_a_token_for_reading_changes_nothing(alarms: LocalWakeful, tool: str) -> None:
     async with Client(door(alarms, scopes=frozenset({"read"}), local=False)) as client:
         result = await client.call_tool(tool, NEEDED[tool])
         text = result.content[0].text  # type: ignore[union-attr]
     assert ("this request needs write" in text) == (TOOLS[tool].scope == "write")
 
 
-async def test_nobody_is_everybody(alarms: Wakeful) -> None:
+async def test_nobody_is_everybody(alarms: LocalWakeful) -> None:
     async with Client(door(alarms, "")) as client:
         assert "does not name an owner" in await Agent(client).refused("alarm_list")
 
@@ -316,7 +316,9 @@ def test_the_documentation_counts_the_tools() -> None:
     )
 
 
-async def test_several_with_a_key_whose_alarm_has_ended_are_set_and_it_is_said(alarms: Wakeful, agent: Agent) -> None:
+async def test_several_with_a_key_whose_alarm_has_ended_are_set_and_it_is_said(
+    alarms: LocalWakeful, agent: Agent
+) -> None:
     items = [SET | {"key": key, "wake_message": key} for key in ("a", "b")]
     await agent("alarm_set", **items[0])
     await agent("alarm_cancel", id="a")
@@ -331,7 +333,7 @@ def nulls(tool: str, **given: Any) -> dict[str, Any]:
     return dict.fromkeys(schema({**TOOLS, **TASK_TOOLS}[tool].takes)["properties"]) | given
 
 
-async def test_null_for_an_argument_is_as_if_it_was_not_given(alarms: Wakeful, agent: Agent) -> None:
+async def test_null_for_an_argument_is_as_if_it_was_not_given(alarms: LocalWakeful, agent: Agent) -> None:
     policy = dict.fromkeys(schema(TOOLS["alarm_set"].takes)["properties"]["policy"]["properties"])
     made = await agent("alarm_set", **nulls("alarm_set", **SET, key="k", policy=policy | {"max_fires": 1}))
     assert made["alarm"]["policy"] == {"max_fires": 1}
@@ -372,7 +374,7 @@ async def test_an_edit_clears_a_field_with_an_empty_value_and_a_policy_with_null
     }
 
 
-async def test_a_manual_fire_is_in_the_history_of_its_alarm(alarms: Wakeful, agent: Agent) -> None:
+async def test_a_manual_fire_is_in_the_history_of_its_alarm(alarms: LocalWakeful, agent: Agent) -> None:
     made = await agent("alarm_set", **SET, key="k")
     copy = await agent("alarm_update", id="k", action="fire")
     assert [one["id"] for one in (await agent("alarm_list"))["alarms"]] == [made["alarm"]["id"]]

@@ -13,7 +13,7 @@ from mcp import Client
 
 from tests.interfaces.mcp_world import SET, Agent, door, woken
 from wakeful.mcp import TASK_TOOLS, TOOLS
-from wakeful.process.application import Wakeful, build
+from wakeful.process.application import LocalWakeful, build
 from wakeful.settings import Settings
 
 EVERY = {**TOOLS, **TASK_TOOLS}
@@ -82,7 +82,7 @@ def test_the_list_of_tools_is_short() -> None:
     assert shapes + words <= 4 * 3000, f"{(shapes + words) // 4} tokens before an agent has done anything"
 
 
-async def test_what_strict_mode_sends_is_done(alarms: Wakeful) -> None:
+async def test_what_strict_mode_sends_is_done(alarms: LocalWakeful) -> None:
     async with Client(door(alarms)) as client:
         agent = Agent(client)
         shape = closed(copy.deepcopy(TOOLS["alarm_set"].tool().input_schema))
@@ -96,7 +96,7 @@ async def test_what_strict_mode_sends_is_done(alarms: Wakeful) -> None:
         assert (await alarms.fire_of(wake["fire_id"])).result == "done"
 
 
-async def test_json_and_numbers_in_texts_are_what_they_say(alarms: Wakeful) -> None:
+async def test_json_and_numbers_in_texts_are_what_they_say(alarms: LocalWakeful) -> None:
     async with Client(door(alarms)) as client:
         agent = Agent(client)
         text = {"payload": '{"a": "[1]"}', "max_failures": "3", "policy": '{"max_fires": "2", "unless": "5"}'}
@@ -113,7 +113,7 @@ async def test_json_and_numbers_in_texts_are_what_they_say(alarms: Wakeful) -> N
         assert (await agent("alarm_cancel", ids="9"))["cancelled"] == 1
 
 
-async def test_a_text_that_says_nothing_of_the_kind_is_refused(alarms: Wakeful) -> None:
+async def test_a_text_that_says_nothing_of_the_kind_is_refused(alarms: LocalWakeful) -> None:
     async with Client(door(alarms)) as client:
         agent = Agent(client)
         assert 'Give an object, such as {"page": 3}' in await agent.refused("alarm_set", **SET, payload="page 3")

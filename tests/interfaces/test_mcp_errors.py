@@ -14,12 +14,12 @@ from tests.interfaces.mcp_world import SET, Agent, door, taught, woken
 from wakeful.errors import InvalidRequest
 from wakeful.mcp import TOOLS, _read
 from wakeful.mcp.schemas import SetArguments
-from wakeful.process.application import Wakeful, build
+from wakeful.process.application import LocalWakeful, build
 from wakeful.settings import Settings
 
 
 @pytest.fixture
-async def alarms(tmp_path: Path) -> AsyncIterator[Wakeful]:
+async def alarms(tmp_path: Path) -> AsyncIterator[LocalWakeful]:
     async with build(Settings(db=str(tmp_path / "w.db"))) as alarms:
         yield alarms
 
@@ -83,7 +83,7 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("tool", "arguments", "field", "says"), WRONG)
 async def test_an_error_names_the_field_and_a_call_that_works(
-    alarms: Wakeful, tool: str, arguments: dict[str, Any], field: str, says: str
+    alarms: LocalWakeful, tool: str, arguments: dict[str, Any], field: str, says: str
 ) -> None:
     async with Client(door(alarms)) as client:
         agent = Agent(client)
@@ -112,7 +112,7 @@ async def test_an_error_names_the_field_and_a_call_that_works(
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-async def test_no_hint_makes_up_an_outcome_or_a_change(alarms: Wakeful, tool: str) -> None:
+async def test_no_hint_makes_up_an_outcome_or_a_change(alarms: LocalWakeful, tool: str) -> None:
     """Whatever is wrong with a call: what is recommended names nothing that the caller did not say."""
     async with Client(door(alarms)) as client:
         agent = Agent(client)
@@ -134,7 +134,7 @@ async def test_no_hint_makes_up_an_outcome_or_a_change(alarms: Wakeful, tool: st
             await agent(hinted, **again)
 
 
-async def test_a_number_that_json_does_not_have_is_refused_by_its_argument(alarms: Wakeful) -> None:
+async def test_a_number_that_json_does_not_have_is_refused_by_its_argument(alarms: LocalWakeful) -> None:
     """Some programs write NaN all the same, and what reads our requests takes it; the official client makes it null."""
     arguments = SET | {"payload": {"celsius": float("nan")}}
     with pytest.raises(InvalidRequest, match="payload: it holds nan, which JSON does not have"):

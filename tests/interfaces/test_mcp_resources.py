@@ -11,12 +11,12 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from tests.interfaces.mcp_world import Agent, door, taught, woken
-from wakeful.process.application import Wakeful, build
+from wakeful.process.application import LocalWakeful, build
 from wakeful.settings import Settings
 
 
 @pytest.fixture
-async def alarms(tmp_path: Path) -> AsyncIterator[Wakeful]:
+async def alarms(tmp_path: Path) -> AsyncIterator[LocalWakeful]:
     async with build(Settings(db=str(tmp_path / "w.db"), timezone="Europe/Berlin")) as alarms:
         yield alarms
 
@@ -26,7 +26,7 @@ async def text_of(client: Client, uri: str) -> str:
     return content.text  # type: ignore[union-attr]  # all of ours are texts
 
 
-async def test_an_alarm_is_read_whole_by_its_id_or_key(alarms: Wakeful) -> None:
+async def test_an_alarm_is_read_whole_by_its_id_or_key(alarms: LocalWakeful) -> None:
     payload = {"text": "й" * 60_000}
     alarm = await alarms.set("in 1 hour", "x" * 30_000, payload=payload, key="Grant portal/1")
     async with Client(door(alarms)) as client:
@@ -50,14 +50,14 @@ async def test_an_alarm_is_read_whole_by_its_id_or_key(alarms: Wakeful) -> None:
 @pytest.mark.parametrize(
     "uri", ["alarm://nobody", "alarm://nobody/payload", "alarm://ID/everything", "https://elsewhere"]
 )
-async def test_what_is_not_there_is_an_error_of_the_protocol(alarms: Wakeful, uri: str) -> None:
+async def test_what_is_not_there_is_an_error_of_the_protocol(alarms: LocalWakeful, uri: str) -> None:
     alarm = await alarms.set("in 1 hour", "x")
     async with Client(door(alarms)) as client:
         with pytest.raises(MCPError):
             await client.read_resource(uri.replace("ID", alarm.id))
 
 
-async def test_another_owner_reads_nothing(alarms: Wakeful) -> None:
+async def test_another_owner_reads_nothing(alarms: LocalWakeful) -> None:
     alarm = await alarms.set("in 1 hour", "mine", key="k")
     async with Client(door(alarms, "mallory")) as client:
         for uri in (f"alarm://{alarm.id}/message", "alarm://k/message"):
@@ -69,7 +69,7 @@ async def test_another_owner_reads_nothing(alarms: Wakeful) -> None:
             await client.read_resource("alarm://agenda")
 
 
-async def test_a_prompt_says_what_was_given_and_names_calls_that_work(alarms: Wakeful) -> None:
+async def test_a_prompt_says_what_was_given_and_names_calls_that_work(alarms: LocalWakeful) -> None:
     docs = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text()
     async with Client(door(alarms)) as client:
         for prompt in (await client.list_prompts()).prompts:
@@ -90,7 +90,7 @@ async def test_a_prompt_says_what_was_given_and_names_calls_that_work(alarms: Wa
                 await client.get_prompt(name, given)
 
 
-async def test_the_tools_name_the_zone_and_the_targets_of_their_caller(alarms: Wakeful) -> None:
+async def test_the_tools_name_the_zone_and_the_targets_of_their_caller(alarms: LocalWakeful) -> None:
     alarms.declare("ops")
     async with Client(door(alarms)) as client:
         [tool] = [one for one in (await client.list_tools()).tools if one.name == "alarm_set"]

@@ -19,7 +19,7 @@ from tests.interfaces.world import serving
 from tests.seeds.task_tools_world import BRIEF, the_whole_round, tools
 from wakeful.http.security.auth import mint
 from wakeful.mcp import TASK_TOOLS, TOOLS
-from wakeful.process.application import Wakeful, build
+from wakeful.process.application import LocalWakeful, build
 from wakeful.settings import Settings
 from wakeful.testing import store_of
 
@@ -41,7 +41,7 @@ async def connect(db: Path, table: str = "scheduled_tasks") -> str:
 
 
 @pytest.fixture
-async def alarms(tmp_path: Path) -> AsyncIterator[Wakeful]:
+async def alarms(tmp_path: Path) -> AsyncIterator[LocalWakeful]:
     db = await connect(tmp_path / "w.db")
     async with build(Settings(db=db, quota_active=2, creates_per_minute=4)) as alarms:
         yield alarms
@@ -81,7 +81,7 @@ async def test_every_task_tool_does_its_work_on_stdio(tmp_path: Path, mode: str)
         await the_whole_round(agent)
 
 
-async def test_they_are_off_unless_turned_on(alarms: Wakeful) -> None:
+async def test_they_are_off_unless_turned_on(alarms: LocalWakeful) -> None:
     async with Client(door(alarms)) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == list(TOOLS)
         assert "schedule_task" not in (client.instructions or "")
@@ -112,7 +112,7 @@ async def test_a_table_without_a_place_for_the_words_is_told_as_such(tmp_path: P
 
 
 @pytest.mark.parametrize("tool", sorted(TASK_TOOLS))
-async def test_a_token_for_reading_changes_nothing(alarms: Wakeful, tool: str) -> None:
+async def test_a_token_for_reading_changes_nothing(alarms: LocalWakeful, tool: str) -> None:
     async with tools(alarms, scopes=frozenset({"read"}), local=False) as agent:
         result = await agent.client.call_tool(tool, NEEDED[tool])
         text = result.content[0].text  # type: ignore[union-attr]
@@ -120,7 +120,7 @@ async def test_a_token_for_reading_changes_nothing(alarms: Wakeful, tool: str) -
     assert await store_of(alarms).tasks.find() == []
 
 
-async def test_nobody_is_everybody(alarms: Wakeful) -> None:
+async def test_nobody_is_everybody(alarms: LocalWakeful) -> None:
     async with tools(alarms, "") as agent:
         assert "does not name an owner" in await agent.refused("list_tasks")
 
@@ -128,7 +128,7 @@ async def test_nobody_is_everybody(alarms: Wakeful) -> None:
 # Limits
 
 
-async def test_an_owner_with_a_token_has_as_many_tasks_as_alarms(alarms: Wakeful) -> None:
+async def test_an_owner_with_a_token_has_as_many_tasks_as_alarms(alarms: LocalWakeful) -> None:
     async with tools(alarms, local=False) as ana:
         id = (await ana("schedule_task", **BRIEF))["taskId"]
         await alarms.run_due()
@@ -141,14 +141,14 @@ async def test_an_owner_with_a_token_has_as_many_tasks_as_alarms(alarms: Wakeful
         await local("schedule_task", **BRIEF | {"prompt": "another"})
 
 
-async def test_tasks_that_no_worker_has_seen_yet_count_too(alarms: Wakeful) -> None:
+async def test_tasks_that_no_worker_has_seen_yet_count_too(alarms: LocalWakeful) -> None:
     async with tools(alarms, local=False) as ana:
         for prompt in ("one", "two"):
             await ana("schedule_task", **BRIEF | {"prompt": prompt})
         assert "2 are allowed" in await ana.refused("schedule_task", **BRIEF)
 
 
-async def test_what_runs_again_counts_as_set_anew(alarms: Wakeful) -> None:
+async def test_what_runs_again_counts_as_set_anew(alarms: LocalWakeful) -> None:
     async with tools(alarms, local=False) as ana:
         id = (await ana("schedule_task", targetJid="1@g.us", prompt="once", cron="2020-01-31T09:00:00Z"))["taskId"]
         await alarms.run_due()
@@ -160,7 +160,7 @@ async def test_what_runs_again_counts_as_set_anew(alarms: Wakeful) -> None:
         assert (task.status, task.cron) == ("done", None)
 
 
-async def test_an_owner_with_a_token_schedules_so_many_a_minute(alarms: Wakeful) -> None:
+async def test_an_owner_with_a_token_schedules_so_many_a_minute(alarms: LocalWakeful) -> None:
     async with tools(alarms, local=False) as ana:
         for number in range(4):
             id = (await ana("schedule_task", **BRIEF | {"prompt": str(number)}))["taskId"]
@@ -170,7 +170,7 @@ async def test_an_owner_with_a_token_schedules_so_many_a_minute(alarms: Wakeful)
 
 
 @pytest.mark.parametrize("cron", ["10000", "*/10 * * * * *", "@every 5s"])
-async def test_an_owner_with_a_token_is_kept_from_running_too_often(alarms: Wakeful, cron: str) -> None:
+async def test_an_owner_with_a_token_is_kept_from_running_too_often(alarms: LocalWakeful, cron: str) -> None:
     async with tools(alarms, local=False) as ana:
         assert "cron: " in (text := await ana.refused("schedule_task", **BRIEF | {"cron": cron}))
         assert "more often than every 60 s" in text
@@ -185,7 +185,7 @@ async def test_an_owner_with_a_token_is_kept_from_running_too_often(alarms: Wake
 # What a client is told
 
 
-async def test_tools_say_what_they_take_and_do(alarms: Wakeful) -> None:
+async def test_tools_say_what_they_take_and_do(alarms: LocalWakeful) -> None:
     async with tools(alarms) as agent:
         listed = (await agent.client.list_tools()).tools
         said = agent.client.instructions or ""
@@ -215,7 +215,7 @@ def test_every_tool_and_argument_is_documented(tool: str) -> None:
 
 
 async def test_what_breaks_tells_nothing_and_is_logged(
-    alarms: Wakeful, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    alarms: LocalWakeful, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(*_: object, **__: object) -> None:
         raise RuntimeError("secret")

@@ -17,12 +17,12 @@ from tests.interfaces.world import serving
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidConfig
 from wakeful.http import http_server
-from wakeful.process.application import Wakeful, build
+from wakeful.process.application import LocalWakeful, build
 from wakeful.process.server import serve, shown, stay, work
 from wakeful.settings import Settings
 
 
-def a_clock(tmp_path: Path, **settings: str | int) -> Wakeful:
+def a_clock(tmp_path: Path, **settings: str | int) -> LocalWakeful:
     given = {"db": str(tmp_path / "w.db"), "port": 0} | settings
     return build(Settings(**given))  # type: ignore[arg-type]  # each value has its setting's type
 
@@ -126,9 +126,9 @@ async def test_a_cancelled_worker_ends_in_good_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("run", [serve, work])
 async def test_a_signal_between_opening_and_running_is_heard(
-    tmp_path: Path, run: Callable[[Wakeful], Awaitable[None]]
+    tmp_path: Path, run: Callable[[LocalWakeful], Awaitable[None]]
 ) -> None:
-    async def signalled(alarms: Wakeful) -> None:
+    async def signalled(alarms: LocalWakeful) -> None:
         heard = asyncio.Event()
         asyncio.get_running_loop().call_later(0.01, heard.set)
         os.kill(os.getpid(), signal.SIGTERM)

@@ -21,7 +21,7 @@ import pytest
 from tests.ports import free_port
 from wakeful.errors import InvalidConfig
 from wakeful.http.security.auth import mint
-from wakeful.process.application import Wakeful, build
+from wakeful.process.application import LocalWakeful, build
 from wakeful.process.server import work
 from wakeful.settings import Settings
 from wakeful.testing import store_of
@@ -79,7 +79,7 @@ def test_a_worker_that_was_not_asked_to_listens_nowhere(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def working(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple[Wakeful, int]]:
+async def working(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple[LocalWakeful, int]]:
     """The same in this process, for what needs the store at hand."""
     port = free_port()
     async with build(Settings(db=str(tmp_path / "w.db"), metrics_port=port, **settings)) as alarms:

@@ -18,14 +18,13 @@ import msgspec
 import uvicorn
 from mcp import Client
 
-import wakeful
 from tests.interfaces.mcp_world import Agent, door, taught
 from wakeful.errors import WakefulError
 from wakeful.http.http_server import HttpServer
 from wakeful.model.alarm import Alarm, Fire
 from wakeful.model.requests import CreateRequest, ReportRequest
-from wakeful.process.application import Wakeful
-from wakeful.python.client import Wakeful as AnyWakeful
+from wakeful.process.application import LocalWakeful, open_local
+from wakeful.python.client import LocalWakeful as AnyWakeful
 from wakeful.rules.wanted import request_of
 from wakeful.service import Changed, Created, TakenWake, views
 from wakeful.service.inbox import missed
@@ -273,7 +272,7 @@ def _wake(taken: TakenWake) -> Said:
 
 
 @asynccontextmanager
-async def listening(alarms: Wakeful) -> AsyncIterator[str]:
+async def listening(alarms: LocalWakeful) -> AsyncIterator[str]:
     """The HTTP door of a clock on a port of its own; no dispatcher runs, so that the test says when one does."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
@@ -289,25 +288,25 @@ async def listening(alarms: Wakeful) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def mcp(alarms: Wakeful) -> AsyncIterator[WishDoor]:
+async def mcp(alarms: LocalWakeful) -> AsyncIterator[WishDoor]:
     async with Client(door(alarms)) as client:
         yield McpDoor(Agent(client))
 
 
 @asynccontextmanager
-async def http(alarms: Wakeful) -> AsyncIterator[WishDoor]:
+async def http(alarms: LocalWakeful) -> AsyncIterator[WishDoor]:
     async with listening(alarms) as url, aiohttp.ClientSession() as session:
         yield HttpDoor(session, url)
 
 
 @asynccontextmanager
-async def python(alarms: Wakeful) -> AsyncIterator[WishDoor]:
+async def python(alarms: LocalWakeful) -> AsyncIterator[WishDoor]:
     yield PythonDoor(alarms)
 
 
 @asynccontextmanager
-async def elsewhere(alarms: Wakeful) -> AsyncIterator[WishDoor]:
-    async with listening(alarms) as url, wakeful.open(url) as remote:
+async def elsewhere(alarms: LocalWakeful) -> AsyncIterator[WishDoor]:
+    async with listening(alarms) as url, open_local(url) as remote:
         yield PythonDoor(remote)
 
 

@@ -16,7 +16,7 @@ from wakeful.clock import Clock
 from wakeful.dispatcher import ServedTarget
 from wakeful.http.security.auth import mint
 from wakeful.model.outcome import Delivered, Outcome
-from wakeful.process.application import Wakeful, build
+from wakeful.process.application import LocalWakeful, build
 from wakeful.process.server import serve
 from wakeful.rules.wake import Wake
 from wakeful.settings import Settings
@@ -55,7 +55,9 @@ class Agent:
 
 
 class Visitor:
-    def __init__(self, alarms: Wakeful, url: str, session: aiohttp.ClientSession, running: asyncio.Task[None]) -> None:
+    def __init__(
+        self, alarms: LocalWakeful, url: str, session: aiohttp.ClientSession, running: asyncio.Task[None]
+    ) -> None:
         self.alarms = alarms
         self.url = url
         self.running = running

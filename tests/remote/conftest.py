@@ -8,7 +8,7 @@ import pytest
 
 from tests.interfaces.world import Visitor, serving
 from wakeful.process.application import open_server
-from wakeful.python.client import Wakeful
+from wakeful.python.program import Wakeful
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -17,7 +17,7 @@ from tests.interfaces.world import serving
 from tests.remote.world import serving_process, until
 from wakeful.errors import Forbidden, InvalidConfig, StoreUnavailable, TooMany, Unauthorized, WakefulError
 from wakeful.process.application import open_server
-from wakeful.python.client import Wakeful
+from wakeful.python.program import Wakeful
 from wakeful.remote import RemoteWakeful, server_address
 from wakeful.remote.connection import TRIES, ServerConnection
 from wakeful.service.views import DOORS

@@ -19,8 +19,8 @@ from tests.remote.world import environment, serving_process, until
 from wakeful.errors import InvalidRequest, UnknownTarget
 from wakeful.model.alarm import FireStatus
 from wakeful.process.application import open_server
-from wakeful.python.client import Wakeful
-from wakeful.remote.decoding import taken_of
+from wakeful.python.program import Wakeful
+from wakeful.remote.wire import taken_of
 
 
 @asynccontextmanager

@@ -1,8 +1,9 @@
-"""A remote clock has every verb of `Alarms`, with the same signature, the same answers and the same errors."""
+"""A remote client has every verb of `Alarms`, with the same signature, the same answers and the same errors."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,10 +15,13 @@ from msgspec import Raw
 import wakeful
 from tests.interfaces.world import Visitor
 from wakeful.errors import Conflict, InvalidRequest, NotFound, WakefulError
+from wakeful.http.app import OPERATIONS
 from wakeful.model.alarm import Alarm, Fire
 from wakeful.model.requests import CreateRequest, EditRequest, ReportRequest
-from wakeful.python.client import Wakeful
-from wakeful.remote import RemoteWakeful
+from wakeful.python.program import Wakeful
+from wakeful.remote import RemoteWakeful, client
+from wakeful.remote.client import NOT_SENT as NOT_ASKED
+from wakeful.remote.wire import PART
 from wakeful.service import Alarms, Similar
 
 VERBS = sorted(name for name, _ in inspect.getmembers(Alarms, inspect.isfunction) if not name.startswith("_"))
@@ -31,13 +35,36 @@ def test_every_verb_is_there_with_the_same_signature(verb: str) -> None:
     (arguments, answers), (arguments_there, answers_there) = _signature(here), _signature(there)
     assert arguments == arguments_there
     assert answers_there in (answers, "NoReturn")
-    assert here is not there, f"RemoteWakeful has no {verb} of its own"
+    assert verb in vars(RemoteWakeful), f"RemoteWakeful does not list {verb}"
 
 
 def _signature(verb: Callable[..., Any]) -> tuple[list[inspect.Parameter], Any]:
     """What a verb takes besides itself, and what it returns."""
     signature = inspect.signature(verb)
     return list(signature.parameters.values())[1:], signature.return_annotation
+
+
+ASKING = {
+    name: inspect.getclosurevars(verb).nonlocals
+    for name, verb in vars(RemoteWakeful).items()
+    if inspect.iscoroutinefunction(verb) and "operation" in inspect.getclosurevars(verb).nonlocals
+}
+
+
+@pytest.mark.parametrize("verb", ASKING)
+def test_a_verb_that_is_one_request_sends_what_its_operation_takes(verb: str) -> None:
+    asking = ASKING[verb]
+    [operation] = [one for one in OPERATIONS if f"{one.method} {one.path}" == asking["operation"]]
+    given = {one.name for one in _signature(getattr(Alarms, verb))[0]} - {*NOT_ASKED, *PART.findall(operation.path)}
+    sent = {asking["names"].get(name, name) for name in given} | {*(asking["says"] or {})}
+    body = () if operation.body is None else msgspec.structs.fields(operation.body)
+    assert sent <= {*(one.name for one in operation.query), *(one.encode_name for one in body)}
+
+
+def test_every_request_is_an_operation_of_the_http_interface() -> None:
+    asked = set(re.findall(r"\b(?:GET|POST|PATCH|DELETE) /v1[\w/{}]*", inspect.getsource(client)))
+    assert len(asked) > 30
+    assert asked <= {f"{one.method} {one.path}" for one in OPERATIONS}
 
 
 def same(alarm: Alarm) -> dict[str, Any]:
@@ -173,7 +200,7 @@ async def test_what_says_the_same_is_named(alarms: Wakeful) -> None:
 async def test_pages_go_on_until_all_are_there(
     house: Visitor, alarms: Wakeful, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wakeful.remote.looking.PAGE", 2)
+    monkeypatch.setattr("wakeful.remote.client.PAGE", 2)
     for number in range(5):
         await alarms.set("in 1 hour", str(number))
     assert [alarm.wake_message for alarm in await alarms.find()] == ["4", "3", "2", "1", "0"]
@@ -197,7 +224,7 @@ async def test_a_time_is_understood_by_the_server(house: Visitor, alarms: Wakefu
         )
         assert (ours.starts_at, ours.ends_at, ours.max_fires) == (theirs.starts_at, theirs.ends_at, theirs.max_fires)
         assert ours.next(9) == theirs.next(9)
-    assert abs(await alarms.service.now() - await house.alarms.service.now()) < timedelta(minutes=1)
+    assert abs(await alarms.now() - await house.alarms.now()) < timedelta(minutes=1)
 
 
 Call = Callable[[Wakeful], Awaitable[Any]]
@@ -257,11 +284,13 @@ async def test_what_a_server_cannot_do_says_so(alarms: Wakeful) -> None:
     with pytest.raises(InvalidRequest, match="one owner"):
         alarms.for_owner("eve")
     with pytest.raises(InvalidRequest, match="needs the database"):
-        await alarms.service.purge(timedelta(days=1))
+        await alarms.check_targets()
+    with pytest.raises(InvalidRequest, match="needs the database"):
+        alarms.declare("ops")
     with pytest.raises(InvalidRequest, match="needs the database"):
         alarms.asgi()
-    with pytest.raises(InvalidRequest, match="needs the database"):
-        await alarms.metrics.anything  # type: ignore[attr-defined]
+    for local in ("service", "caller", "dispatcher", "metrics"):  # a type checker says so before
+        assert not hasattr(alarms, local)
 
 
 async def test_a_wake_is_fetched_and_reported(house: Visitor, alarms: Wakeful) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.databases import database_of
 from wakeful import Wake
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 
 Place = dict[str, Any]
 STORES = ("sqlite", "postgres")
@@ -37,7 +37,7 @@ def a_place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 class Desk:
     """Three targets of one process: `good` completes, `bad` raises, `later` takes the wake up and reports later."""
 
-    def __init__(self, alarms: Wakeful) -> None:
+    def __init__(self, alarms: LocalWakeful) -> None:
         self.wakes: list[Wake] = []
         self._clock = alarms
         self._arrived = asyncio.Semaphore(0)

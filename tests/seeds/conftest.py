@@ -13,10 +13,11 @@ import apsw
 import asyncpg
 import pytest
 
-import wakeful
 from tests.acting import acting
 from wakeful.dispatcher.sql_tasks import SqlTasks
 from wakeful.model.alarm import Alarm, AlarmStatus
+from wakeful.process.application import open_local
+from wakeful.python.client import LocalWakeful
 from wakeful.testing import ManualClock, store_of
 
 MESSAGES = """
@@ -25,7 +26,7 @@ create table messages (
 """
 
 
-def sql_tasks_of(alarms: wakeful.Wakeful) -> SqlTasks:
+def sql_tasks_of(alarms: LocalWakeful) -> SqlTasks:
     [feature] = alarms.dispatcher._features
     assert isinstance(feature, SqlTasks)
     return feature
@@ -38,7 +39,7 @@ class Gateway:
         self.db = db
         self.clock = clock
         self.is_postgres = "://" in db
-        self._wakeful: wakeful.Wakeful | None = None
+        self._wakeful: LocalWakeful | None = None
 
     async def sql(self, statement: str) -> list[tuple[Any, ...]]:
         if self.is_postgres:
@@ -57,13 +58,13 @@ class Gateway:
     async def connect(self) -> bool:
         """What `wakeful db scheduled-tasks` does, and then a process that serves."""
         await self.stop()
-        async with wakeful.open(self.db, clock=self.clock) as alarms:
+        async with open_local(self.db, clock=self.clock) as alarms:
             made = await store_of(alarms).tasks.connect("scheduled_tasks")
         await self.start()
         return made
 
     async def start(self, **settings: Any) -> None:
-        self._wakeful = await wakeful.open(self.db, clock=self.clock, **settings).__aenter__()
+        self._wakeful = await open_local(self.db, clock=self.clock, **settings).__aenter__()
 
     async def stop(self) -> None:
         if self._wakeful is not None:
@@ -71,7 +72,7 @@ class Gateway:
         self._wakeful = None
 
     @property
-    def wakeful(self) -> wakeful.Wakeful:
+    def wakeful(self) -> LocalWakeful:
         assert self._wakeful is not None
         return self._wakeful
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.interfaces.mcp_world import ALL, Agent
 from wakeful.http.security.auth import Principal
 from wakeful.mcp import server
-from wakeful.process.application import Wakeful
+from wakeful.process.application import LocalWakeful
 
 CHAT = "123@g.us"
 BRIEF = {"targetJid": CHAT, "prompt": "Morning brief", "cron": "0 9 * * 1-5"}
@@ -21,7 +21,7 @@ GO_NAMES = {"ID", "Owner", "ChatJID", "Prompt", "Cron", "NextRun", "Status", "Cr
 
 @asynccontextmanager
 async def tools(
-    alarms: Wakeful, owner: str = "ana", scopes: frozenset[str] = ALL, *, local: bool = True
+    alarms: LocalWakeful, owner: str = "ana", scopes: frozenset[str] = ALL, *, local: bool = True
 ) -> AsyncIterator[Agent]:
     async def principal(_: Any) -> Principal:
         return Principal(owner, scopes, local=local)

@@ -14,7 +14,8 @@ import pytest
 
 import wakeful
 from tests.seeds.alarm_world import FUNCTIONS, STORES, Desk, Place, a_place
-from wakeful.python.client import Wakeful
+from wakeful.process.application import open_local
+from wakeful.python.client import LocalWakeful
 from wakeful.python.sync import SyncWakeful
 from wakeful.service import History
 from wakeful.store import Store
@@ -34,18 +35,18 @@ def time() -> ManualClock:
 
 
 @pytest.fixture
-async def alarms(place: Place, time: ManualClock) -> AsyncIterator[Wakeful]:
+async def alarms(place: Place, time: ManualClock) -> AsyncIterator[LocalWakeful]:
     # Alarm gives up on silence; a new alarm of wakeful does not.
-    async with wakeful.open(**place, clock=time, on_silence="give_up") as alarms:
+    async with open_local(**place, clock=time, on_silence="give_up") as alarms:
         yield alarms
 
 
 @pytest.fixture
-def desk(alarms: Wakeful) -> Desk:
+def desk(alarms: LocalWakeful) -> Desk:
     return Desk(alarms)
 
 
-async def test_what_is_to_come_does_not_hide_what_happened(alarms: Wakeful, desk: Desk, time: ManualClock) -> None:
+async def test_what_is_to_come_does_not_hide_what_happened(alarms: LocalWakeful, desk: Desk, time: ManualClock) -> None:
     for n in range(5):
         await alarms.set(f"in {n + 1} days", "later", target="good")
     await time.advance(60)
@@ -57,7 +58,7 @@ async def test_what_is_to_come_does_not_hide_what_happened(alarms: Wakeful, desk
 
 @pytest.mark.parametrize("verb", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_every_function_has_its_verb_in_both_fronts(verb: str) -> None:
-    assert asyncio.iscoroutinefunction(getattr(Wakeful, verb))
+    assert asyncio.iscoroutinefunction(getattr(LocalWakeful, verb))
     assert callable(getattr(SyncWakeful, verb))
 
 
@@ -83,7 +84,7 @@ def test_a_plain_script_has_all_of_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seconds", [60, 60.0, 0.25])
 @pytest.mark.parametrize("name", ["when", "at"])
-async def test_a_unix_timestamp_says_when(alarms: Wakeful, name: str, seconds: float) -> None:
+async def test_a_unix_timestamp_says_when(alarms: LocalWakeful, name: str, seconds: float) -> None:
     given: dict[str, Any] = {name: UNIX + seconds}
     alarm = await alarms.set(**given, wake_message="Call client")
     assert (alarm.kind, alarm.next_fire_at) == ("once", NEW_YEAR + timedelta(seconds=seconds))
@@ -107,21 +108,21 @@ async def test_a_unix_timestamp_says_when(alarms: Wakeful, name: str, seconds: f
     ids=str,
 )
 async def test_a_number_that_is_no_moment_ahead_is_refused(tmp_path: Path, given: dict[str, Any]) -> None:
-    async with wakeful.open(tmp_path / "alarm.db", clock=ManualClock()) as alarms:
+    async with open_local(tmp_path / "alarm.db", clock=ManualClock()) as alarms:
         with pytest.raises(wakeful.InvalidRequest) as raised:
             await alarms.set(**given, wake_message="never")
         assert raised.value.field in ("when", "at")
         assert await alarms.find() == []
 
 
-async def test_an_edit_takes_unix_seconds_too(alarms: Wakeful) -> None:
+async def test_an_edit_takes_unix_seconds_too(alarms: LocalWakeful) -> None:
     alarm = await alarms.set("in 1 hour", "Call client")
     assert (await alarms.update(alarm.id, when=UNIX + 60)).alarm.next_fire_at == NEW_YEAR + timedelta(seconds=60)
     assert (await alarms.update(alarm.id, at=UNIX + 90)).alarm.next_fire_at == NEW_YEAR + timedelta(seconds=90)
 
 
 async def test_who_set_it_and_through_what_is_kept_shown_and_delivered(
-    alarms: Wakeful, desk: Desk, time: ManualClock
+    alarms: LocalWakeful, desk: Desk, time: ManualClock
 ) -> None:
     alarm = await alarms.set("in 1 minute", "go", target="good", created_by="1", created_via="web")
     kept = await alarms.get(alarm.id)
@@ -137,7 +138,9 @@ async def test_who_set_it_and_through_what_is_kept_shown_and_delivered(
     assert (await alarms.set("in 1 minute", "go")).created_via == "python"
 
 
-async def test_alarms_of_one_millisecond_have_ids_of_their_own_that_sort_as_they_were_made(alarms: Wakeful) -> None:
+async def test_alarms_of_one_millisecond_have_ids_of_their_own_that_sort_as_they_were_made(
+    alarms: LocalWakeful,
+) -> None:
     made = [await alarms.set("in 1 hour", str(number)) for number in range(20)]
     assert len({alarm.created_at for alarm in made}) == 1
     ids = [alarm.id for alarm in made]
@@ -146,7 +149,7 @@ async def test_alarms_of_one_millisecond_have_ids_of_their_own_that_sort_as_they
 
 
 async def test_an_alarm_set_for_sooner_fires_first_and_a_cancelled_one_lets_the_next_through(
-    alarms: Wakeful, desk: Desk, time: ManualClock
+    alarms: LocalWakeful, desk: Desk, time: ManualClock
 ) -> None:
     await alarms.set("in 2 hours", "late", target="good")
     gone = await alarms.set("in 1 minute", "gone", target="good")
@@ -161,9 +164,9 @@ async def test_an_alarm_set_for_sooner_fires_first_and_a_cancelled_one_lets_the_
 
 
 async def test_names_and_payloads_are_data_and_never_become_code(
-    alarms: Wakeful, desk: Desk, time: ManualClock
+    alarms: LocalWakeful, desk: Desk, time: ManualClock
 ) -> None:
-    for name in ("Elixir.Pushover", "builtins.print", "os:system", "wakeful.python.client.Wakeful"):
+    for name in ("Elixir.Pushover", "builtins.print", "os:system", "wakeful.python.client.LocalWakeful"):
         with pytest.raises(wakeful.UnknownTarget):
             await alarms.set("in 1 minute", "go", target=name)
     payload = {"__class__": "os.system", "$type": "builtins.eval", "args": ["1/0"], "py/object": "posix.kill"}
@@ -176,7 +179,7 @@ async def test_names_and_payloads_are_data_and_never_become_code(
 # cancel, reset
 
 
-async def test_a_cancelled_alarm_is_marked_and_stays(alarms: Wakeful, time: ManualClock) -> None:
+async def test_a_cancelled_alarm_is_marked_and_stays(alarms: LocalWakeful, time: ManualClock) -> None:
     alarm = await alarms.set("in 1 hour", "go")
     await time.advance(5)
     await alarms.cancel(alarm.id)
@@ -189,7 +192,7 @@ async def test_a_cancelled_alarm_is_marked_and_stays(alarms: Wakeful, time: Manu
 
 
 async def test_what_is_not_there_cannot_be_cancelled_and_what_has_fired_stays_fired(
-    alarms: Wakeful, desk: Desk, time: ManualClock
+    alarms: LocalWakeful, desk: Desk, time: ManualClock
 ) -> None:
     for id in ("nobody", "01900000-0000-7000-8000-000000000001"):
         with pytest.raises(wakeful.NotFound):
@@ -202,7 +205,7 @@ async def test_what_is_not_there_cannot_be_cancelled_and_what_has_fired_stays_fi
 
 
 async def test_reset_cancels_all_that_is_pending_of_one_owner_and_deletes_nothing(
-    alarms: Wakeful, desk: Desk, time: ManualClock
+    alarms: LocalWakeful, desk: Desk, time: ManualClock
 ) -> None:
     failing = await alarms.set("in 1 minute", "is being retried", target="bad")
     done = await alarms.set("in 1 minute", "is done", target="good")
@@ -227,7 +230,7 @@ async def test_reset_cancels_all_that_is_pending_of_one_owner_and_deletes_nothin
 
 
 async def test_what_is_pending_is_told_soonest_first_with_its_way_from_creation(
-    alarms: Wakeful, desk: Desk, time: ManualClock
+    alarms: LocalWakeful, desk: Desk, time: ManualClock
 ) -> None:
     fired = await alarms.set("in 1 minute", "fired", target="good")
     late = await alarms.set("in 2 hours", "late")
@@ -249,7 +252,7 @@ async def test_what_is_pending_is_told_soonest_first_with_its_way_from_creation(
         await alarms.pending(limit=0)
 
 
-async def test_all_that_is_pending_is_told_however_many(alarms: Wakeful) -> None:
+async def test_all_that_is_pending_is_told_however_many(alarms: LocalWakeful) -> None:
     await alarms.create_many([wakeful.CreateRequest(wake_message="go", delay_seconds=n) for n in range(1, 700)])
     assert [offset for _, _, offset in await alarms.pending()] == [timedelta(seconds=n) for n in range(1, 700)]
 
@@ -257,12 +260,12 @@ async def test_all_that_is_pending_is_told_however_many(alarms: Wakeful) -> None
 # history, stats, failed
 
 
-async def told(alarms: Wakeful, **given: Any) -> list[str]:
+async def told(alarms: LocalWakeful, **given: Any) -> list[str]:
     return [entry.message for entry in await alarms.history(**given)]
 
 
 async def test_history_is_filtered_by_status_target_and_time_newest_first(
-    alarms: Wakeful, desk: Desk, time: ManualClock
+    alarms: LocalWakeful, desk: Desk, time: ManualClock
 ) -> None:
     async def deliver() -> None:
         await time.advance(60)
@@ -294,7 +297,7 @@ async def test_history_is_filtered_by_status_target_and_time_newest_first(
 
 
 async def test_an_alarm_that_waits_for_its_retry_stands_in_history_once_and_takes_nobodys_place(
-    alarms: Wakeful, desk: Desk, time: ManualClock
+    alarms: LocalWakeful, desk: Desk, time: ManualClock
 ) -> None:
     waits = [await alarms.set("in 1 day", f"waits {number}", target="good") for number in range(3)]
     for number in range(4):
@@ -327,7 +330,7 @@ class Counted:
 
 
 @pytest.mark.parametrize("most", [0, 4_000_000])
-async def test_history_is_read_in_bulk(most: int, alarms: Wakeful, desk: Desk, time: ManualClock) -> None:
+async def test_history_is_read_in_bulk(most: int, alarms: LocalWakeful, desk: Desk, time: ManualClock) -> None:
     for number in range(60):
         await alarms.set("in 1 minute", f"{number}", target="bad")
     await time.advance(60)
@@ -352,14 +355,14 @@ async def test_history_is_read_in_bulk(most: int, alarms: Wakeful, desk: Desk, t
     ids=str,
 )
 async def test_a_filter_that_cannot_be_is_refused(tmp_path: Path, given: dict[str, Any], field: str) -> None:
-    async with wakeful.open(tmp_path / "alarm.db") as alarms:
+    async with open_local(tmp_path / "alarm.db") as alarms:
         with pytest.raises(wakeful.InvalidRequest) as raised:
             await alarms.history(**given)
         assert raised.value.field == field
 
 
 async def test_history_tells_the_latest_50_and_failures_the_latest_20_unless_asked_for_more(
-    alarms: Wakeful, desk: Desk, time: ManualClock
+    alarms: LocalWakeful, desk: Desk, time: ManualClock
 ) -> None:
     for number in range(60):
         await alarms.set(delay=1 + number, wake_message=str(number), target="bad", max_failures=0)
@@ -372,7 +375,7 @@ async def test_history_tells_the_latest_50_and_failures_the_latest_20_unless_ask
     assert [entry.message for entry in await alarms.failed(limit=5)] == latest[:5]
 
 
-async def test_every_count_counts_what_its_name_says(alarms: Wakeful, desk: Desk, time: ManualClock) -> None:
+async def test_every_count_counts_what_its_name_says(alarms: LocalWakeful, desk: Desk, time: ManualClock) -> None:
     nothing = await alarms.stats()
     assert (nothing.total, nothing.avg_duration_ms) == (0, None)
     silent = await alarms.set("in 1 minute", "times out", target="later")
@@ -416,7 +419,7 @@ def test_every_phrase_on_alarms_page_is_understood(phrase: str, moment: datetime
 
 async def test_a_phrase_is_understood_without_setting_anything(place: Place) -> None:
     sunday = ManualClock(datetime(2026, 11, 15, 8, tzinfo=UTC))
-    async with wakeful.open(**place, clock=sunday, timezone="Europe/Berlin") as alarms:
+    async with open_local(**place, clock=sunday, timezone="Europe/Berlin") as alarms:
         here = await alarms.parse("next friday at 3pm")
         assert here.fire_at == datetime(2026, 11, 20, 14, tzinfo=UTC)
         there = await alarms.parse("next friday at 3pm", timezone="America/New_York")
@@ -434,7 +437,7 @@ async def test_the_zone_of_the_machine_is_not_asked(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     tzset()
     try:
-        async with wakeful.open(tmp_path / "alarm.db", clock=ManualClock()) as alarms:
+        async with open_local(tmp_path / "alarm.db", clock=ManualClock()) as alarms:
             understood = await alarms.parse("tomorrow at 9am")
     finally:
         monkeypatch.undo()

@@ -24,6 +24,7 @@ from tests.remote.world import command
 from tests.seeds.alarm_world import STORES, Desk, Place, a_place
 from wakeful.cli import main
 from wakeful.model.keywords import PolicyKeywords
+from wakeful.process.application import open_local
 from wakeful.testing import ManualClock
 
 KEYS = ("total", "pending", "fired", "completed", "failed", "cancelled", "timeout_unknown", "avg_duration_ms")
@@ -119,7 +120,7 @@ async def test_the_outcome_stands_in_what_get_history_and_failed_tell(visit: Vis
 
 async def test_get_tells_the_latest_five_fires_of_a_series(place: Place) -> None:
     time = ManualClock()
-    async with wakeful.open(**place, clock=time) as alarms:
+    async with open_local(**place, clock=time) as alarms:
         Desk(alarms)
         alarm = await alarms.set("every hour", "tick", target="good")
         for _ in range(6):

@@ -17,7 +17,8 @@ from tests.rules.world import at, once
 from tests.seeds.alarm_world import STORES, Desk, Place, a_place
 from wakeful import Alarm, Fire
 from wakeful.model.outcome import Report
-from wakeful.python.client import Wakeful
+from wakeful.process.application import open_local
+from wakeful.python.client import LocalWakeful
 from wakeful.rules.passing import quarantine
 from wakeful.testing import NEW_YEAR, ManualClock
 
@@ -36,19 +37,19 @@ def time() -> ManualClock:
 
 
 @pytest.fixture
-async def alarms(place: Place, time: ManualClock) -> AsyncIterator[Wakeful]:
+async def alarms(place: Place, time: ManualClock) -> AsyncIterator[LocalWakeful]:
     # Alarm gives up on silence; a new alarm of wakeful does not.
-    async with wakeful.open(**place, clock=time, on_silence="give_up") as alarms:
+    async with open_local(**place, clock=time, on_silence="give_up") as alarms:
         yield alarms
 
 
 @pytest.fixture
-def desk(alarms: Wakeful) -> Desk:
+def desk(alarms: LocalWakeful) -> Desk:
     return Desk(alarms)
 
 
 @pytest.fixture
-def passes(alarms: Wakeful, time: ManualClock) -> Callable[[timedelta | float], Awaitable[int]]:
+def passes(alarms: LocalWakeful, time: ManualClock) -> Callable[[timedelta | float], Awaitable[int]]:
     async def passes(by: timedelta | float) -> int:
         await time.advance(by)
         return await alarms.run_due()
@@ -59,7 +60,7 @@ def passes(alarms: Wakeful, time: ManualClock) -> Callable[[timedelta | float], 
 Passes = Callable[[timedelta | float], Awaitable[int]]
 
 
-async def only(alarms: Wakeful, alarm: Alarm) -> Fire:
+async def only(alarms: LocalWakeful, alarm: Alarm) -> Fire:
     [fire] = await alarms.fires(alarm.id)
     return fire
 
@@ -68,7 +69,7 @@ async def only(alarms: Wakeful, alarm: Alarm) -> Fire:
 
 
 async def test_completed_sets_the_end_the_duration_and_the_result(
-    alarms: Wakeful, desk: Desk, passes: Passes, time: ManualClock
+    alarms: LocalWakeful, desk: Desk, passes: Passes, time: ManualClock
 ) -> None:
     alarm = await alarms.set("in 1 minute", "go", target="later")
     await passes(MINUTE)
@@ -82,7 +83,7 @@ async def test_completed_sets_the_end_the_duration_and_the_result(
 
 
 async def test_a_second_result_is_not_kept_and_who_reports_it_is_told(
-    alarms: Wakeful, desk: Desk, passes: Passes, caplog: pytest.LogCaptureFixture
+    alarms: LocalWakeful, desk: Desk, passes: Passes, caplog: pytest.LogCaptureFixture
 ) -> None:
     alarm = await alarms.set("in 1 minute", "go", target="later")
     await passes(MINUTE)
@@ -95,7 +96,7 @@ async def test_a_second_result_is_not_kept_and_who_reports_it_is_told(
 
 
 async def test_a_handler_that_reports_may_also_just_return_a_result(
-    alarms: Wakeful, passes: Passes, time: ManualClock
+    alarms: LocalWakeful, passes: Passes, time: ManualClock
 ) -> None:
     @alarms.handler("quick", reports=True)
     async def quick(wake: wakeful.Wake) -> str:
@@ -106,7 +107,7 @@ async def test_a_handler_that_reports_may_also_just_return_a_result(
     assert ((await only(alarms, alarm)).status, (await only(alarms, alarm)).result) == ("completed", "done at once")
 
 
-async def test_a_report_names_a_fire_that_happened(alarms: Wakeful, desk: Desk) -> None:
+async def test_a_report_names_a_fire_that_happened(alarms: LocalWakeful, desk: Desk) -> None:
     alarm = await alarms.set("in 1 minute", "go", target="later")
     for fire_id in ("nobody", alarm.id, alarm.fire_id, f"{alarm.id}@1"):
         with pytest.raises(wakeful.NotFound):
@@ -119,7 +120,7 @@ async def test_a_report_names_a_fire_that_happened(alarms: Wakeful, desk: Desk) 
 
 
 async def test_a_reported_failure_is_tried_again_after_five_ten_twenty_seconds_and_then_is_final(
-    alarms: Wakeful, desk: Desk, passes: Passes, time: ManualClock
+    alarms: LocalWakeful, desk: Desk, passes: Passes, time: ManualClock
 ) -> None:
     alarm = await alarms.set("in 1 minute", "go", target="later", max_failures=3, policy=SEED)
     await passes(MINUTE)
@@ -140,7 +141,7 @@ async def test_a_reported_failure_is_tried_again_after_five_ten_twenty_seconds_a
 
 @pytest.mark.parametrize("target", ["later", "bad"])
 async def test_without_retries_the_first_failure_is_final(
-    alarms: Wakeful, desk: Desk, passes: Passes, target: str
+    alarms: LocalWakeful, desk: Desk, passes: Passes, target: str
 ) -> None:
     alarm = await alarms.set("in 1 minute", "go", target=target, max_failures=0)
     await passes(MINUTE)
@@ -153,7 +154,7 @@ async def test_without_retries_the_first_failure_is_final(
 
 
 async def test_what_a_handler_raises_climbs_the_same_ladder_in_the_same_words(
-    alarms: Wakeful, desk: Desk, passes: Passes
+    alarms: LocalWakeful, desk: Desk, passes: Passes
 ) -> None:
     alarm = await alarms.set("in 1 minute", "go", target="bad", max_failures=1, policy=SEED)
     await passes(MINUTE)
@@ -167,7 +168,7 @@ async def test_what_a_handler_raises_climbs_the_same_ladder_in_the_same_words(
 
 
 async def test_the_first_start_is_kept_on_retries_and_the_duration_counts_from_it(
-    alarms: Wakeful, desk: Desk, passes: Passes
+    alarms: LocalWakeful, desk: Desk, passes: Passes
 ) -> None:
     alarm = await alarms.set("in 1 minute", "go", target="later", policy=SEED)
     await passes(MINUTE)
@@ -177,7 +178,7 @@ async def test_the_first_start_is_kept_on_retries_and_the_duration_counts_from_i
     assert (done.started_at, done.duration_ms, done.attempts) == (NEW_YEAR + MINUTE, 10_000, 2)
 
 
-Ending = Callable[[Wakeful, Alarm], Awaitable[object]]
+Ending = Callable[[LocalWakeful, Alarm], Awaitable[object]]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ Ending = Callable[[Wakeful, Alarm], Awaitable[object]]
     ids=["cancelled", "another time"],
 )
 async def test_what_ends_a_retry_leaves_no_result_that_promises_another(
-    alarms: Wakeful, desk: Desk, passes: Passes, end: Ending, reason: str
+    alarms: LocalWakeful, desk: Desk, passes: Passes, end: Ending, reason: str
 ) -> None:
     alarm = await alarms.set("in 1 minute", "go", target="bad")
     await passes(MINUTE)
@@ -199,7 +200,9 @@ async def test_what_ends_a_retry_leaves_no_result_that_promises_another(
     assert fire.result == "FAILED: ConnectionError: HTTP 503 (after 1 attempts)"
 
 
-async def test_an_attempt_that_fails_after_its_alarm_was_cancelled_says_so_too(alarms: Wakeful, passes: Passes) -> None:
+async def test_an_attempt_that_fails_after_its_alarm_was_cancelled_says_so_too(
+    alarms: LocalWakeful, passes: Passes
+) -> None:
     @alarms.handler("cancels")
     async def cancels(wake: wakeful.Wake) -> None:
         assert (await alarms.cancel(wake.alarm_id)).in_flight
@@ -212,7 +215,7 @@ async def test_an_attempt_that_fails_after_its_alarm_was_cancelled_says_so_too(a
 
 
 async def test_what_a_handler_is_told_when_it_reports_from_inside_is_what_happens(
-    alarms: Wakeful, time: ManualClock, passes: Passes
+    alarms: LocalWakeful, time: ManualClock, passes: Passes
 ) -> None:
     told: list[tuple[Fire, object]] = []
 
@@ -244,7 +247,7 @@ async def test_what_a_handler_is_told_when_it_reports_from_inside_is_what_happen
     assert (fire.status, fire.result, fire.attempts) == ("failed", last.result, 3)
 
 
-async def test_a_report_may_name_the_alarm_as_alarms_own_do(alarms: Wakeful, desk: Desk, passes: Passes) -> None:
+async def test_a_report_may_name_the_alarm_as_alarms_own_do(alarms: LocalWakeful, desk: Desk, passes: Passes) -> None:
     told: list[Fire] = []
 
     @alarms.handler("inside")
@@ -271,7 +274,7 @@ async def test_a_report_may_name_the_alarm_as_alarms_own_do(alarms: Wakeful, des
 
 
 async def test_a_report_that_could_mean_two_fires_is_refused_and_names_them(
-    alarms: Wakeful, desk: Desk, passes: Passes
+    alarms: LocalWakeful, desk: Desk, passes: Passes
 ) -> None:
     series = await alarms.set(cron="* * * * *", wake_message="go", target="later", policy={"overlap": "allow"})
     await passes(MINUTE)
@@ -313,7 +316,7 @@ def test_a_failure_reported_during_the_attempt_and_an_alarm_set_aside_say_it_in_
 
 
 async def test_only_a_word_brings_a_retry_and_silence_does_not(
-    alarms: Wakeful, desk: Desk, passes: Passes, time: ManualClock
+    alarms: LocalWakeful, desk: Desk, passes: Passes, time: ManualClock
 ) -> None:
     """The page's last advice: the target must call delivery_failed; the sweep is the net under whoever is silent."""
     silent, spoken, none = [
@@ -340,7 +343,7 @@ async def test_only_a_word_brings_a_retry_and_silence_does_not(
 
 
 async def test_silence_for_five_minutes_is_a_timeout_and_not_a_moment_sooner(
-    alarms: Wakeful, desk: Desk, passes: Passes
+    alarms: LocalWakeful, desk: Desk, passes: Passes
 ) -> None:
     alarm = await alarms.set("in 1 minute", "go", target="later")
     await passes(MINUTE)
@@ -354,7 +357,7 @@ async def test_silence_for_five_minutes_is_a_timeout_and_not_a_moment_sooner(
     assert await passes(timedelta(days=1)) == 0, "silence is not tried again"
 
 
-async def test_an_alarm_may_give_its_target_more_time_or_less(alarms: Wakeful, desk: Desk, passes: Passes) -> None:
+async def test_an_alarm_may_give_its_target_more_time_or_less(alarms: LocalWakeful, desk: Desk, passes: Passes) -> None:
     patient = await alarms.set("in 1 minute", "go", target="later", policy={"report_within": "1h"})
     hasty = await alarms.set("in 1 minute", "go", target="later", policy={"report_within": "10s"})
     await passes(MINUTE)
@@ -364,7 +367,9 @@ async def test_an_alarm_may_give_its_target_more_time_or_less(alarms: Wakeful, d
     assert (await only(alarms, patient)).status == "timed_out"
 
 
-async def test_the_sweep_leaves_what_ended_and_what_is_tried_again(alarms: Wakeful, desk: Desk, passes: Passes) -> None:
+async def test_the_sweep_leaves_what_ended_and_what_is_tried_again(
+    alarms: LocalWakeful, desk: Desk, passes: Passes
+) -> None:
     done = await alarms.set("in 1 minute", "done", target="good")
     reported = await alarms.set("in 1 minute", "reported", target="later")
     failed = await alarms.set("in 1 minute", "failed", target="later", max_failures=0)
@@ -386,7 +391,7 @@ async def test_the_sweep_leaves_what_ended_and_what_is_tried_again(alarms: Wakef
     assert (await alarms.stats()).timeout_unknown == 0
 
 
-async def test_a_word_that_comes_late_still_counts(alarms: Wakeful, desk: Desk, passes: Passes) -> None:
+async def test_a_word_that_comes_late_still_counts(alarms: LocalWakeful, desk: Desk, passes: Passes) -> None:
     alarm = await alarms.set("in 1 minute", "go", target="later")
     await passes(MINUTE)
     await passes(timedelta(minutes=6))
@@ -402,7 +407,7 @@ async def test_after_a_restart_everything_pending_fires_at_its_time_retries_too(
     place: Place, time: ManualClock
 ) -> None:
     # Alarm gives up on silence; a new alarm of wakeful does not.
-    async with wakeful.open(**place, clock=time, on_silence="give_up") as alarms:
+    async with open_local(**place, clock=time, on_silence="give_up") as alarms:
         Desk(alarms)
         late = await alarms.set("in 3 minutes", "late", target="good")
         soon = await alarms.set("in 2 minutes", "soon", target="good")
@@ -414,7 +419,7 @@ async def test_after_a_restart_everything_pending_fires_at_its_time_retries_too(
         await alarms.run_due()
         await alarms.delivery_failed(reported.fire_id, "HTTP 503")
     # Alarm gives up on silence; a new alarm of wakeful does not.
-    async with wakeful.open(**place, clock=time, on_silence="give_up") as alarms:
+    async with open_local(**place, clock=time, on_silence="give_up") as alarms:
         desk = Desk(alarms)
         assert {one.id for one in await alarms.pending()} == {raised.id, reported.id, soon.id, late.id}
         for _ in range(4):
@@ -428,13 +433,13 @@ async def test_after_a_restart_everything_pending_fires_at_its_time_retries_too(
 
 async def test_what_fell_due_while_nobody_ran_is_delivered_late_and_in_order(place: Place, time: ManualClock) -> None:
     # Alarm gives up on silence; a new alarm of wakeful does not.
-    async with wakeful.open(**place, clock=time, on_silence="give_up") as alarms:
+    async with open_local(**place, clock=time, on_silence="give_up") as alarms:
         Desk(alarms)
         for minutes in (3, 1, 2):
             await alarms.set(f"in {minutes} minutes", str(minutes), target="good")
     await time.advance(timedelta(hours=1))
     # Alarm gives up on silence; a new alarm of wakeful does not.
-    async with wakeful.open(**place, clock=time, on_silence="give_up") as alarms:
+    async with open_local(**place, clock=time, on_silence="give_up") as alarms:
         desk = Desk(alarms)
         assert await alarms.run_due() == 3
         assert [wake.message for wake in desk.wakes] == ["1", "2", "3"]
@@ -442,7 +447,7 @@ async def test_what_fell_due_while_nobody_ran_is_delivered_late_and_in_order(pla
 
 async def test_a_name_that_no_process_serves_stays_due_is_visible_and_holds_up_nobody(place: Place) -> None:
     place = {**place, "batch": 10}
-    async with wakeful.open(**place) as before:
+    async with open_local(**place) as before:
         before.handler("renamed")(lambda wake: "found at last")
         many = await asyncio.gather(
             *(before.set(delay=0.01, wake_message="go", target="renamed") for _ in range(before.settings.batch + 1))
@@ -457,7 +462,7 @@ async def test_a_name_that_no_process_serves_stays_due_is_visible_and_holds_up_n
             await visit.alarms.set("in 1 hour", "one more", target="renamed")
         assert raised.value.field == "target"
         assert {(await visit.alarms.get(alarm.id)).status for alarm in many} == {"active"}
-    async with wakeful.open(**place) as after:
+    async with open_local(**place) as after:
         after.handler("renamed")(lambda wake: "found at last")
         assert await after.run_due() == len(many)
         assert {fire.result for fire in await after.fires(target="renamed")} == {"found at last"}

@@ -20,6 +20,7 @@ from tests.seeds.chronos_world import DID, USER
 from tests.seeds.conftest import Gateway, clock, gateway
 from wakeful.model.alarm import Alarm
 from wakeful.moments import unix_ms
+from wakeful.process.application import open_local
 from wakeful.store.queries import Naming, migrations, queries
 from wakeful.store.sqlite.schema import use_default_target
 from wakeful.testing import store_of
@@ -186,7 +187,7 @@ def worker(gateway: Gateway, tmp_path: Path) -> Iterator[Callable[[], subprocess
 async def test_a_real_worker_fires_what_another_program_inserts(
     gateway: Gateway, worker: Callable[[], subprocess.Popen[bytes]]
 ) -> None:
-    async with wakeful.open(gateway.db) as alarms:
+    async with open_local(gateway.db) as alarms:
         process = worker()
         now = await store_of(alarms).now()
         ids = [(await insert(gateway, now + timedelta(milliseconds=each)))[0] for each in (-5, 1500)]
@@ -197,7 +198,7 @@ async def test_a_real_worker_fires_what_another_program_inserts(
 
 
 async def test_a_claim_writes_now_by_the_databases_clock_into_claimed_at_and_nothing_else(gateway: Gateway) -> None:
-    async with wakeful.open(gateway.db) as alarms:
+    async with open_local(gateway.db) as alarms:
         now = await store_of(alarms).now()
         [id] = await insert(gateway, now - timedelta(minutes=5))
         before = await store_of(alarms).get(id)

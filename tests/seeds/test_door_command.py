@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-import wakeful
 from tests import commands
 from wakeful.cli.tasks import _outcomes
 from wakeful.errors import InvalidConfig
+from wakeful.process.application import open_local
 from wakeful.process.server import work
 from wakeful.rules.task import Task
 from wakeful.rules.wake import Wake
@@ -326,13 +326,13 @@ async def test_a_table_of_that_name_that_holds_something_else_is_left_unsaid(
 async def started(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> list[str]:
     """A worker from its start to its end, and what it said of tasks."""
     caplog.clear()
-    async with wakeful.open(gateway.db) as alarms:
+    async with open_local(gateway.db) as alarms:
         await work(alarms, ready=alarms.dispatcher.stop)
     return [record.message for record in caplog.records if "scheduled_tasks" in record.message]
 
 
 async def test_a_handler_that_a_program_serves_may_take_the_tasks(gateway: Gateway) -> None:
-    async with wakeful.open(gateway.db, clock=gateway.clock, tasks_target="desk") as alarms:
+    async with open_local(gateway.db, clock=gateway.clock, tasks_target="desk") as alarms:
         heard: list[str] = []
 
         @alarms.handler("desk")

@@ -15,8 +15,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-import wakeful
 from tests import commands
+from wakeful.process.application import open_local
 from wakeful.testing import ManualClock
 
 from .conftest import Gateway
@@ -140,7 +140,7 @@ async def test_what_was_changed_while_the_worker_was_down_is_what_counts(
 ) -> None:
     due = datetime.now(UTC).replace(microsecond=0)
     await twenty(door, due)
-    async with wakeful.open(door.db, clock=ManualClock(due - timedelta(hours=1))) as alarms:
+    async with open_local(door.db, clock=ManualClock(due - timedelta(hours=1))) as alarms:
         await alarms.run_due()  # plans them, an hour before they are due
     assert await door.sql("select count(*) from task_links") == [(20,)]
     assert await door.messages() == []
@@ -200,7 +200,7 @@ async def test_a_task_cancelled_beside_a_running_worker_is_never_said(
         await door.add(f"last-{seconds}", next_run=at(soon + timedelta(milliseconds=200)), prompt="do last")
         with worker(door, environ, tmp_path) as process:
             await until(lambda: nothing_queued(door), "the plans")
-            async with wakeful.open(door.db) as alarms:
+            async with open_local(door.db) as alarms:
                 for id in cancelled:
                     await alarms.service.tasks.cancel(id, owner="main")
             if not in_time(soon):

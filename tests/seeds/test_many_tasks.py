@@ -7,8 +7,8 @@ from itertools import count
 
 import pytest
 
-import wakeful
 from wakeful.dispatcher.sql_tasks import AT_ONCE
+from wakeful.process.application import open_local
 from wakeful.rules.task import TaskNews
 from wakeful.store.sql_tasks import SHARE, SqlTasks
 from wakeful.store.sqlite import SqliteStore
@@ -107,7 +107,7 @@ async def test_the_first_rows_are_said_before_the_last_are_planned(
     await gateway.connect()
     await gateway.stop()
     await add_many(gateway, AT_ONCE + 10, at="2020-01-01T00:00:00Z")
-    async with wakeful.open(gateway.db) as alarms:
+    async with open_local(gateway.db) as alarms:
         tasks, is_over = store_of(alarms).tasks, asyncio.Event()
         real = tasks.news
 

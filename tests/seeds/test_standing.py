@@ -10,11 +10,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-import wakeful
 from wakeful.dispatcher import ServedTarget
 from wakeful.errors import StoreUnavailable
 from wakeful.model.alarm import Row
 from wakeful.model.outcome import Delivered, Outcome, Try, Waiting
+from wakeful.process.application import open_local
 from wakeful.rules.settle import settle
 from wakeful.rules.wake import Wake
 from wakeful.store import FireQuery, Settled
@@ -167,7 +167,7 @@ async def test_a_target_elsewhere_is_not_called_for_a_task_that_was_deleted(gate
     """The wake leaves before the settlement: the row is asked just before."""
     await gateway.connect()
     await gateway.stop()
-    async with wakeful.open(gateway.db, clock=gateway.clock, tasks_target="desk") as alarms:
+    async with open_local(gateway.db, clock=gateway.clock, tasks_target="desk") as alarms:
         heard: list[str] = []
 
         @alarms.handler("desk", concurrency=1)
@@ -191,7 +191,7 @@ async def test_a_target_elsewhere_is_not_called_for_a_task_that_was_deleted(gate
 async def test_what_arrived_elsewhere_is_on_record_though_its_task_is_gone(gateway: Gateway) -> None:
     await gateway.connect()
     await gateway.stop()
-    async with wakeful.open(gateway.db, clock=gateway.clock, tasks_target="desk") as alarms:
+    async with open_local(gateway.db, clock=gateway.clock, tasks_target="desk") as alarms:
 
         @alarms.handler("desk")
         async def desk(wake: Wake) -> str:

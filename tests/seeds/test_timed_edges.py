@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-import wakeful
 from wakeful.errors import InvalidRequest
+from wakeful.process.application import open_local
 from wakeful.rules.task import Task
 from wakeful.testing import store_of
 
@@ -19,7 +19,7 @@ async def test_two_workers_plan_each_task_once(gateway: Gateway) -> None:
     await gateway.connect()
     for n in range(60):
         await gateway.add(f"t{n}", next_run=gateway.at(10))
-    async with wakeful.open(gateway.db, clock=gateway.clock) as other:
+    async with open_local(gateway.db, clock=gateway.clock) as other:
         await asyncio.gather(gateway.wakeful.run_due(), other.run_due())
         assert len(await gateway.alarms()) == 60
         await gateway.clock.advance(10)

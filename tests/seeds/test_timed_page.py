@@ -14,8 +14,8 @@ import apsw
 import asyncpg
 import pytest
 
-import wakeful
 from wakeful.errors import InvalidConfig
+from wakeful.process.application import open_local
 from wakeful.testing import store_of
 
 from .conftest import MESSAGES, Gateway
@@ -53,7 +53,7 @@ async def test_the_target_on_the_page_gives_messages_other_senders_and_columns(g
     await gateway.connect()
     await gateway.add("a", next_run=gateway.at(1))
     await gateway.add("b", next_run=gateway.at(2), context_mode="isolated")
-    async with wakeful.open(gateway.db, clock=gateway.clock, **tomllib.loads(block)) as alarms:
+    async with open_local(gateway.db, clock=gateway.clock, **tomllib.loads(block)) as alarms:
         await gateway.clock.advance(2)
         await alarms.run_due()
     assert sorted(await gateway.sql("select sender, content, verb from messages")) == [
@@ -66,9 +66,9 @@ async def test_a_foreign_table_of_our_name_needs_a_prefix_and_then_all_works(gat
     await gateway.sql("create table alarms (mine text)")
     with pytest.raises(InvalidConfig, match="alarms"):
         await gateway.connect()
-    async with wakeful.open(gateway.db, clock=gateway.clock, prefix="wk_") as alarms:
+    async with open_local(gateway.db, clock=gateway.clock, prefix="wk_") as alarms:
         await store_of(alarms).tasks.connect("scheduled_tasks")
-    async with wakeful.open(gateway.db, clock=gateway.clock, prefix="wk_") as alarms:
+    async with open_local(gateway.db, clock=gateway.clock, prefix="wk_") as alarms:
         await gateway.add("t", cron="0 * * * *")
         await alarms.run_due()
         await gateway.clock.advance(HOUR)

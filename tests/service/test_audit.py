@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.acting import Draft
 from wakeful.model.alarm import Alarm, Change, Fire
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.service.diagnosis import Audit, Window, audited, problems
 from wakeful.store import Store
 from wakeful.testing import ManualClock
@@ -22,7 +22,7 @@ LEASE = 2 * MINUTE
 
 
 @pytest.fixture
-def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+def wake_me(store: Store, clock: ManualClock) -> LocalWakeful:
     return waking(store, clock)
 
 
@@ -38,7 +38,7 @@ async def written(store: Store, alarm: Alarm, *fires: Fire) -> None:
 
 
 async def test_alarms_that_lived_through_everything_are_in_order(
-    wake_me: Wakeful, store: Store, clock: ManualClock
+    wake_me: LocalWakeful, store: Store, clock: ManualClock
 ) -> None:
     hourly = await wake_me.set("0 * * * *", "hourly")
     await waiting(wake_me, clock)
@@ -65,7 +65,7 @@ async def test_alarms_that_lived_through_everything_are_in_order(
 
 
 async def test_a_report_that_is_not_the_end_of_its_fire_is_found(
-    wake_me: Wakeful, store: Store, clock: ManualClock
+    wake_me: LocalWakeful, store: Store, clock: ManualClock
 ) -> None:
     alarm = await waiting(wake_me, clock)
     [(_, fire)] = await wake_me.inbox()
@@ -77,7 +77,7 @@ async def test_a_report_that_is_not_the_end_of_its_fire_is_found(
 
 
 async def test_a_due_instant_that_nothing_accounts_for_is_found(
-    wake_me: Wakeful, store: Store, clock: ManualClock
+    wake_me: LocalWakeful, store: Store, clock: ManualClock
 ) -> None:
     alarm = await wake_me.set("0 * * * *", "hourly")
     first = alarm.next_fire_at
@@ -93,7 +93,7 @@ async def test_a_due_instant_that_nothing_accounts_for_is_found(
 
 
 async def test_a_one_shot_that_fired_without_a_fire_is_found(
-    wake_me: Wakeful, store: Store, clock: ManualClock
+    wake_me: LocalWakeful, store: Store, clock: ManualClock
 ) -> None:
     alarm = await wake_me.set("in 1 minute", "Tea")
     await clock.advance(HOUR)
@@ -103,7 +103,7 @@ async def test_a_one_shot_that_fired_without_a_fire_is_found(
     assert [(one.check, one.alarm_id) for one in found.first] == [("instants", alarm.id)]
 
 
-async def test_fires_that_were_purged_are_not_missed(wake_me: Wakeful, store: Store, clock: ManualClock) -> None:
+async def test_fires_that_were_purged_are_not_missed(wake_me: LocalWakeful, store: Store, clock: ManualClock) -> None:
     await wake_me.set("0 * * * *", "hourly")
     for _ in range(30):
         await clock.advance(HOUR)
@@ -116,7 +116,7 @@ async def test_fires_that_were_purged_are_not_missed(wake_me: Wakeful, store: St
 
 
 async def test_a_lease_that_ended_long_ago_and_one_that_does_not_end_are_found(
-    wake_me: Wakeful, store: Store, clock: ManualClock
+    wake_me: LocalWakeful, store: Store, clock: ManualClock
 ) -> None:
     alarm = await wake_me.set("in 1 minute", "Tea")
     await clock.advance(HOUR)

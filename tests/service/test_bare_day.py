@@ -10,19 +10,20 @@ import pytest
 
 import wakeful
 from tests.remote.world import command
-from wakeful.python.client import Wakeful
+from wakeful.process.application import open_local
+from wakeful.python.client import LocalWakeful
 from wakeful.testing import NEW_YEAR, ManualClock
 
 NOON = time(12)
 
 
 @pytest.fixture
-async def alarms(tmp_path: Path) -> AsyncIterator[Wakeful]:
-    async with wakeful.open(tmp_path / "w.db", clock=ManualClock(), bare_day_time="12:00") as alarms:
+async def alarms(tmp_path: Path) -> AsyncIterator[LocalWakeful]:
+    async with open_local(tmp_path / "w.db", clock=ManualClock(), bare_day_time="12:00") as alarms:
         yield alarms
 
 
-async def test_it_counts_wherever_a_day_is_named(alarms: Wakeful) -> None:
+async def test_it_counts_wherever_a_day_is_named(alarms: LocalWakeful) -> None:
     once = await alarms.set("friday", "Standup")
     assert once.next_fire_at.time() == NOON
     assert (await alarms.update(once.id, when="aug 3")).alarm.next_fire_at.time() == NOON
@@ -34,7 +35,7 @@ async def test_it_counts_wherever_a_day_is_named(alarms: Wakeful) -> None:
     assert fire_at.time() == NOON
 
 
-async def test_a_time_that_is_said_counts_as_before(alarms: Wakeful) -> None:
+async def test_a_time_that_is_said_counts_as_before(alarms: LocalWakeful) -> None:
     for text, hour in (("friday at 8am", 8), ("friday morning", 9), ("tonight", 21)):
         assert (await alarms.parse(text)).next(1)[0].hour == hour
 
@@ -42,7 +43,7 @@ async def test_a_time_that_is_said_counts_as_before(alarms: Wakeful) -> None:
 @pytest.mark.parametrize("wrong", ["noon", "24:00", "9:00", "", "12:00:00", "12:60"])
 def test_what_is_no_time_of_day_is_refused(wrong: str, tmp_path: Path) -> None:
     with pytest.raises(wakeful.InvalidConfig, match="bare_day_time"):
-        wakeful.open(tmp_path / "w.db", bare_day_time=wrong)
+        open_local(tmp_path / "w.db", bare_day_time=wrong)
 
 
 def test_the_command_line_says_it_too(tmp_path: Path) -> None:

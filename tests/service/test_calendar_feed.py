@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from icalendar import Calendar
 
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.service.calendar_feed import (
     LINE,
     MOST_COMING,
@@ -27,17 +27,17 @@ from .world import HOUR, waiting, waking
 
 
 @pytest.fixture
-def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+def wake_me(store: Store, clock: ManualClock) -> LocalWakeful:
     return waking(store, clock)
 
 
-async def feed_of(wake_me: Wakeful, owner: str = "") -> CalendarFeed:
+async def feed_of(wake_me: LocalWakeful, owner: str = "") -> CalendarFeed:
     service = wake_me.service
     base = "https://clock.example/"
     return await calendar_feed(service.store, owner or wake_me.caller.owner, base=base, now=await service.now())
 
 
-async def told(wake_me: Wakeful, owner: str = "") -> dict[str, Any]:
+async def told(wake_me: LocalWakeful, owner: str = "") -> dict[str, Any]:
     """The events by their uid."""
     read = Calendar.from_ical((await feed_of(wake_me, owner)).body)
     found = {str(event["uid"]): event for event in read.walk("VEVENT")}
@@ -45,7 +45,7 @@ async def told(wake_me: Wakeful, owner: str = "") -> dict[str, Any]:
     return found
 
 
-async def test_a_fire_becomes_its_outcome_under_the_same_uid(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_fire_becomes_its_outcome_under_the_same_uid(wake_me: LocalWakeful, clock: ManualClock) -> None:
     alarm = await wake_me.set("in 1 hour", "Check the grant portal")
     [(uid, planned)] = (await told(wake_me)).items()
     assert str(planned["summary"]) == "Check the grant portal"
@@ -66,7 +66,7 @@ async def test_a_fire_becomes_its_outcome_under_the_same_uid(wake_me: Wakeful, c
     assert done["dtstart"].dt == planned["dtstart"].dt
 
 
-async def test_a_failure_says_why(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_failure_says_why(wake_me: LocalWakeful, clock: ManualClock) -> None:
     await waiting(wake_me, clock, max_failures=0)
     [wake] = await wake_me.inbox()
     await wake_me.delivery_failed(wake.fire.id, "no milk")
@@ -76,7 +76,7 @@ async def test_a_failure_says_why(wake_me: Wakeful, clock: ManualClock) -> None:
     assert "Error: no milk\n" in failed["description"]
 
 
-async def test_a_fire_that_is_tried_again_is_one_event(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_fire_that_is_tried_again_is_one_event(wake_me: LocalWakeful, clock: ManualClock) -> None:
     alarm = await waiting(wake_me, clock)
     [wake] = await wake_me.inbox()
     await wake_me.delivery_failed(wake.fire.id, "no milk")
@@ -86,7 +86,7 @@ async def test_a_fire_that_is_tried_again_is_one_event(wake_me: Wakeful, clock: 
     assert "Failed, and tried again" in again["description"]
 
 
-async def test_a_fire_that_is_put_off_is_told_where_it_was_and_where_it_will_be(wake_me: Wakeful) -> None:
+async def test_a_fire_that_is_put_off_is_told_where_it_was_and_where_it_will_be(wake_me: LocalWakeful) -> None:
     alarm = await wake_me.set("in 1 hour", "work")
     [(uid, planned)] = (await told(wake_me)).items()
     later = await wake_me.snooze(alarm.id, 2 * HOUR)
@@ -97,7 +97,7 @@ async def test_a_fire_that_is_put_off_is_told_where_it_was_and_where_it_will_be(
     assert again["sequence"] == later.alarm.version
 
 
-async def test_a_skipped_fire_that_is_planned_again_is_coming(wake_me: Wakeful) -> None:
+async def test_a_skipped_fire_that_is_planned_again_is_coming(wake_me: LocalWakeful) -> None:
     series = await wake_me.set(cron="0 9 * * *", wake_message="x")
     await wake_me.skip(series.id)
     await wake_me.update(series.id, cron="0 9,10 * * *")
@@ -106,7 +106,7 @@ async def test_a_skipped_fire_that_is_planned_again_is_coming(wake_me: Wakeful) 
     assert (first["dtstart"].dt, str(first["summary"])) == (series.next_fire_at, "x")
 
 
-async def test_a_skipped_fire_stays_in_the_calendar_as_skipped(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_skipped_fire_stays_in_the_calendar_as_skipped(wake_me: LocalWakeful, clock: ManualClock) -> None:
     series = await wake_me.set(cron="0 9 * * *", wake_message="x")
     await wake_me.skip(series.id)
     found = await told(wake_me)
@@ -115,7 +115,7 @@ async def test_a_skipped_fire_stays_in_the_calendar_as_skipped(wake_me: Wakeful,
     assert "Skipped (requested)." in first["description"]
 
 
-async def test_only_an_owners_own_fires_of_some_weeks_are_told(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_only_an_owners_own_fires_of_some_weeks_are_told(wake_me: LocalWakeful, clock: ManualClock) -> None:
     ada = wake_me.for_owner("ada")
     await ada.set("in 100 days", "beyond")
     paused = await ada.set("in 1 hour", "paused")
@@ -128,7 +128,7 @@ async def test_only_an_owners_own_fires_of_some_weeks_are_told(wake_me: Wakeful,
     assert [str(event["summary"]) for event in (await told(wake_me, "ada")).values()] == ["beyond"]
 
 
-async def test_the_feed_changes_only_when_something_happens(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_the_feed_changes_only_when_something_happens(wake_me: LocalWakeful, clock: ManualClock) -> None:
     alarm = await wake_me.set(cron="0 9 * * *", wake_message="x")
     first = await feed_of(wake_me)
     await clock.advance(timedelta(minutes=1))
@@ -137,7 +137,7 @@ async def test_the_feed_changes_only_when_something_happens(wake_me: Wakeful, cl
     assert (await feed_of(wake_me)).etag != first.etag
 
 
-async def test_the_feed_is_bounded_and_every_alarm_is_in_it(wake_me: Wakeful) -> None:
+async def test_the_feed_is_bounded_and_every_alarm_is_in_it(wake_me: LocalWakeful) -> None:
     for number in range(20):
         await wake_me.set(cron="* * * * *", wake_message=f"often {number}")
     rare = await wake_me.set("in 80 days", "rare")
@@ -149,7 +149,7 @@ async def test_the_feed_is_bounded_and_every_alarm_is_in_it(wake_me: Wakeful) ->
     assert "there are more" in (await feed_of(wake_me)).body.decode().replace("\r\n ", "")
 
 
-async def test_one_alarm_has_so_many_events_at_most(wake_me: Wakeful) -> None:
+async def test_one_alarm_has_so_many_events_at_most(wake_me: LocalWakeful) -> None:
     await wake_me.set(cron="* * * * *", wake_message="often")
     assert len(await told(wake_me)) == MOST_OF_ONE
 

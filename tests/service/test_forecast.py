@@ -10,7 +10,7 @@ import pytest
 
 from wakeful.errors import InvalidRequest
 from wakeful.process.forecast import Down, Forecast, JumpingClock, forecast
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.settings import Settings
 from wakeful.settings.tables import BudgetSettings, CalendarSettings, CheckSettings
 from wakeful.store import AlarmQuery, FireQuery, Store, TargetState
@@ -29,7 +29,7 @@ def scratch(tmp_path: Path) -> Scratch:
 
 
 @pytest.fixture
-def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+def wake_me(store: Store, clock: ManualClock) -> LocalWakeful:
     return waking(store, clock)
 
 
@@ -39,7 +39,7 @@ async def coming(store: Store, scratch: Scratch, *down: Down, settings: Settings
 
 
 async def test_fires_are_counted_by_hour_and_target_and_nothing_is_changed(
-    wake_me: Wakeful, store: Store, scratch: Scratch
+    wake_me: LocalWakeful, store: Store, scratch: Scratch
 ) -> None:
     hourly = await wake_me.set("0 * * * *", "hourly")
     once = await wake_me.set("in 90 minutes", "Tea")
@@ -55,7 +55,9 @@ async def test_fires_are_counted_by_hour_and_target_and_nothing_is_changed(
     assert not await store.fires(FireQuery(alarm_id=hourly.id))
 
 
-async def test_while_no_worker_runs_fires_are_late_or_missed(wake_me: Wakeful, store: Store, scratch: Scratch) -> None:
+async def test_while_no_worker_runs_fires_are_late_or_missed(
+    wake_me: LocalWakeful, store: Store, scratch: Scratch
+) -> None:
     await wake_me.set("0 * * * *", "hourly", label="hourly")
     found = await coming(store, scratch, Down(time(2, 30), time(5, 30)))
     assert [(late.label, late.scheduled_for.hour, late.started_at.time()) for late in found.late_fires] == [
@@ -82,7 +84,7 @@ def test_a_pause_of_the_workers_may_pass_midnight(moment: str, ends: str | None)
 
 
 async def test_minutes_in_which_a_target_gets_more_than_it_takes_are_collisions(
-    wake_me: Wakeful, store: Store, scratch: Scratch
+    wake_me: LocalWakeful, store: Store, scratch: Scratch
 ) -> None:
     for number in range(4):
         await wake_me.set("in 90 minutes", f"Tea {number}")
@@ -91,7 +93,7 @@ async def test_minutes_in_which_a_target_gets_more_than_it_takes_are_collisions(
     assert (collision.target, collision.fires, collision.concurrency) == ("inbox", 4, 3)
 
 
-async def test_what_a_budget_leaves_out_is_told_by_day(wake_me: Wakeful, store: Store, scratch: Scratch) -> None:
+async def test_what_a_budget_leaves_out_is_told_by_day(wake_me: LocalWakeful, store: Store, scratch: Scratch) -> None:
     await wake_me.set("0 * * * *", "hourly", label="hourly")
     budget = BudgetSettings(owner_wakes_per_day=20)
     found = await coming(store, scratch, settings=Settings(budget=budget))
@@ -131,7 +133,7 @@ async def test_checks_are_not_made(store: Store, clock: ManualClock, scratch: Sc
 
 
 async def test_a_target_that_is_paused_gets_nothing(
-    wake_me: Wakeful, store: Store, clock: ManualClock, scratch: Scratch
+    wake_me: LocalWakeful, store: Store, clock: ManualClock, scratch: Scratch
 ) -> None:
     await wake_me.set("0 * * * *", "hourly")
     await store.maintenance.set_target_state(TargetState(target="inbox", paused_at=clock.now(), updated_at=clock.now()))

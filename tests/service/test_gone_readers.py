@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from wakeful.model.alarm import Change
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.service import inbox
 from wakeful.service.notes import due_notes
 from wakeful.store import Settled, Store
@@ -20,7 +20,7 @@ from .world import ends, waiting, waking
 
 
 @pytest.fixture
-def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+def wake_me(store: Store, clock: ManualClock) -> LocalWakeful:
     return waking(store, clock)
 
 
@@ -42,7 +42,12 @@ class Gate:
 @pytest.mark.parametrize("is_written", [True, False])
 @pytest.mark.parametrize("times", [1, 3])
 async def test_who_leaves_while_the_lease_is_written_has_taken_nothing(
-    wake_me: Wakeful, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, is_written: bool, times: int
+    wake_me: LocalWakeful,
+    store: Store,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    is_written: bool,
+    times: int,
 ) -> None:
     alarm = await waiting(wake_me, clock)
     gate = Gate(store, monkeypatch, is_written=is_written)
@@ -64,7 +69,7 @@ async def test_who_leaves_while_the_lease_is_written_has_taken_nothing(
 
 
 async def test_who_leaves_when_the_answer_is_ready_has_taken_nothing(
-    wake_me: Wakeful, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    wake_me: LocalWakeful, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alarm = await waiting(wake_me, clock)
     reading = asyncio.create_task(wake_me.inbox())
@@ -82,7 +87,7 @@ async def test_who_leaves_when_the_answer_is_ready_has_taken_nothing(
 
 
 async def test_who_leaves_while_the_next_fire_of_the_series_is_claimed_has_taken_nothing(
-    wake_me: Wakeful, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    wake_me: LocalWakeful, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alarm = await waiting(wake_me, clock, cron="* * * * *")
     gate = Gate(store, monkeypatch, is_written=True)
@@ -100,7 +105,7 @@ async def test_who_leaves_while_the_next_fire_of_the_series_is_claimed_has_taken
 
 
 async def test_what_one_reader_leaves_goes_to_the_next_who_waits(
-    wake_me: Wakeful, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    wake_me: LocalWakeful, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alarm = await waiting(wake_me, clock)
     gate = Gate(store, monkeypatch, is_written=True)
@@ -115,7 +120,7 @@ async def test_what_one_reader_leaves_goes_to_the_next_who_waits(
 
 
 async def test_a_reader_who_leaves_is_not_counted_as_delivered(
-    wake_me: Wakeful, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    wake_me: LocalWakeful, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await waiting(wake_me, clock)
     gate = Gate(store, monkeypatch, is_written=True)
@@ -130,7 +135,7 @@ async def test_a_reader_who_leaves_is_not_counted_as_delivered(
 
 
 async def test_a_report_that_came_first_is_not_taken_back(
-    wake_me: Wakeful, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    wake_me: LocalWakeful, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever reports a wake has it, wherever its id came from."""
     alarm = await waiting(wake_me, clock)
@@ -153,7 +158,7 @@ async def test_a_report_that_came_first_is_not_taken_back(
     assert await ends(wake_me, alarm.id) == [("completed", "")]
 
 
-async def test_an_empty_answer_says_who_has_the_wakes(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_an_empty_answer_says_who_has_the_wakes(wake_me: LocalWakeful, clock: ManualClock) -> None:
     assert (await wake_me.inbox()).notes == []
     alarms = [await waiting(wake_me, clock) for _ in range(2)]
     [first] = await wake_me.inbox(limit=1)

@@ -17,7 +17,7 @@ from tests.acting import Draft, acting, keep, keep_many
 from wakeful.errors import Conflict, InvalidSchedule, NotFound, StoreUnavailable, TooMany, WakefulError
 from wakeful.model.alarm import Alarm
 from wakeful.model.requests import EditRequest, ReportRequest
-from wakeful.process.application import Wakeful, build
+from wakeful.process.application import LocalWakeful, build
 from wakeful.service import Service
 from wakeful.settings import Settings
 from wakeful.store import Store
@@ -37,13 +37,13 @@ def limits() -> dict[str, Any]:
 
 
 @pytest.fixture
-async def wakeful(tmp_path: Path, clock: ManualClock, limits: dict[str, Any]) -> AsyncIterator[Wakeful]:
+async def wakeful(tmp_path: Path, clock: ManualClock, limits: dict[str, Any]) -> AsyncIterator[LocalWakeful]:
     async with build(Settings(db=str(tmp_path / "w.db"), **limits), clock=clock) as wakeful:
         yield wakeful
 
 
 @pytest.fixture
-def service(wakeful: Wakeful) -> Service:
+def service(wakeful: LocalWakeful) -> Service:
     return wakeful.service
 
 
@@ -85,7 +85,9 @@ async def test_an_owner_has_only_so_many_alarms_and_the_others_still_theirs(serv
 
 
 @limited(quota_active=2)
-async def test_paused_alarms_count_and_so_do_those_of_another_process(wakeful: Wakeful, clock: ManualClock) -> None:
+async def test_paused_alarms_count_and_so_do_those_of_another_process(
+    wakeful: LocalWakeful, clock: ManualClock
+) -> None:
     elsewhere = Service(store_of(wakeful), clock=clock, settings=wakeful.settings)
     await set_one(wakeful.service)
     alarm = await set_one(elsewhere)
@@ -244,7 +246,7 @@ async def test_an_edit_does_not_go_round_it(service: Service) -> None:
 # Chains
 
 
-async def a_fire(wakeful: Wakeful, clock: ManualClock, alarm: Alarm) -> str:
+async def a_fire(wakeful: LocalWakeful, clock: ManualClock, alarm: Alarm) -> str:
     """The id of an alarm's next fire, which has happened."""
     fire_id = alarm.fire_id
     await clock.advance(alarm.next_fire_at - clock.now())
@@ -252,7 +254,7 @@ async def a_fire(wakeful: Wakeful, clock: ManualClock, alarm: Alarm) -> str:
     return fire_id
 
 
-async def test_an_alarm_set_by_a_wake_knows_where_it_comes_from(wakeful: Wakeful, clock: ManualClock) -> None:
+async def test_an_alarm_set_by_a_wake_knows_where_it_comes_from(wakeful: LocalWakeful, clock: ManualClock) -> None:
     root = await set_one(wakeful.service)
     assert (root.parent_fire, root.root_id, root.generation) == ("", "", 0)
     first_fire = await a_fire(wakeful, clock, root)
@@ -268,7 +270,9 @@ async def test_an_alarm_set_by_a_wake_knows_where_it_comes_from(wakeful: Wakeful
     assert (again.alarm.root_id, again.alarm.generation) == (root.id, 2)
 
 
-async def test_a_wake_that_is_still_being_delivered_is_a_parent_already(wakeful: Wakeful, clock: ManualClock) -> None:
+async def test_a_wake_that_is_still_being_delivered_is_a_parent_already(
+    wakeful: LocalWakeful, clock: ManualClock
+) -> None:
     alarm = await set_one(wakeful.service)
     with pytest.raises(NotFound):
         await set_one(wakeful.service, parent_fire=alarm.fire_id)  # it has not begun
@@ -280,7 +284,7 @@ async def test_a_wake_that_is_still_being_delivered_is_a_parent_already(wakeful:
 
 @pytest.mark.parametrize("guarded", [True, False])
 async def test_a_parent_that_is_unknown_or_another_owners_is_not_found(
-    wakeful: Wakeful, clock: ManualClock, guarded: bool
+    wakeful: LocalWakeful, clock: ManualClock, guarded: bool
 ) -> None:
     alarm = await set_one(wakeful.service, "eve")
     theirs = await a_fire(wakeful, clock, alarm)
@@ -292,7 +296,7 @@ async def test_a_parent_that_is_unknown_or_another_owners_is_not_found(
 
 
 @limited(chain_depth=3)
-async def test_a_chain_has_an_end(wakeful: Wakeful, clock: ManualClock) -> None:
+async def test_a_chain_has_an_end(wakeful: LocalWakeful, clock: ManualClock) -> None:
     alarm = root = await set_one(wakeful.service)
     for generation in range(1, 4):
         alarm = await set_one(wakeful.service, parent_fire=await a_fire(wakeful, clock, alarm))
@@ -305,7 +309,7 @@ async def test_a_chain_has_an_end(wakeful: Wakeful, clock: ManualClock) -> None:
     assert (await set_one(wakeful.service, parent_fire=last, guarded=False)).generation == 4
 
 
-async def test_a_wake_sets_nothing_that_fires_at_once(wakeful: Wakeful, clock: ManualClock) -> None:
+async def test_a_wake_sets_nothing_that_fires_at_once(wakeful: LocalWakeful, clock: ManualClock) -> None:
     parent = await a_fire(wakeful, clock, await set_one(wakeful.service))
     with pytest.raises(InvalidSchedule) as refusal:
         await set_one(wakeful.service, parent_fire=parent, delay=timedelta(seconds=59))
@@ -320,7 +324,7 @@ async def test_a_wake_sets_nothing_that_fires_at_once(wakeful: Wakeful, clock: M
     await set_one(wakeful.service, delay=timedelta(seconds=1))
 
 
-async def test_a_chain_is_cancelled_as_one(wakeful: Wakeful, clock: ManualClock) -> None:
+async def test_a_chain_is_cancelled_as_one(wakeful: LocalWakeful, clock: ManualClock) -> None:
     service = wakeful.service
     root = await set_one(service, cron_expr="@hourly")
     other = await set_one(service, delay=timedelta(days=9))

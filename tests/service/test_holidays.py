@@ -11,7 +11,7 @@ import pytest
 
 import wakeful
 from wakeful.errors import InvalidRequest
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.schedule import days_off
 from wakeful.settings.tables import CalendarSettings
 from wakeful.store import EventQuery, Store
@@ -53,7 +53,7 @@ def office(tmp_path: Path) -> Path:
     return file
 
 
-def ada(store: Store, clock: ManualClock, **settings: Any) -> Wakeful:
+def ada(store: Store, clock: ManualClock, **settings: Any) -> LocalWakeful:
     calendars = {"berlin": CalendarSettings(country="DE", subdivision="BE")}
     return waking(store, clock, **({"owner": "ada", "timezone": BERLIN, "calendars": calendars} | settings))
 

@@ -10,7 +10,7 @@ from tests.transfer.test_ics_file import BERLIN, calendar, event, valarm
 from wakeful.cli.ics import ImportedEvent, import_events
 from wakeful.errors import UnknownTarget
 from wakeful.model.alarm import Alarm
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.service import Alarms
 from wakeful.store import Store
 from wakeful.testing import ManualClock
@@ -22,7 +22,7 @@ START = f"DTSTART{BERLIN}:20300701T090000"
 
 
 @pytest.fixture
-def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+def wake_me(store: Store, clock: ManualClock) -> LocalWakeful:
     return waking(store, clock)
 
 
@@ -31,7 +31,7 @@ async def imported(wake_me: Alarms, *components: str, target: str = "") -> list[
     return await import_events(wake_me, read_events(calendar(*components), usual))
 
 
-async def states(wake_me: Wakeful, *components: str) -> list[str]:
+async def states(wake_me: LocalWakeful, *components: str) -> list[str]:
     return [one.state for one in await imported(wake_me, *components)]
 
 
@@ -39,7 +39,7 @@ async def waiting(wake_me: Alarms) -> list[Alarm]:
     return sorted(await wake_me.find(status=("active", "paused")), key=lambda alarm: alarm.next_fire_at)
 
 
-async def test_an_event_is_set_once_and_fires_by_the_wall_clock(wake_me: Wakeful) -> None:
+async def test_an_event_is_set_once_and_fires_by_the_wall_clock(wake_me: LocalWakeful) -> None:
     dentist = event(START, valarm("TRIGGER:-PT15M"), valarm("TRIGGER:-P1D"))
     weekly = event(f"DTSTART{BERLIN}:20300107T090000", "RRULE:FREQ=WEEKLY", uid="weekly")
     [first, second] = await imported(wake_me, dentist, weekly)
@@ -55,7 +55,7 @@ async def test_an_event_is_set_once_and_fires_by_the_wall_clock(wake_me: Wakeful
     assert await waiting(wake_me) == before
 
 
-async def test_a_changed_event_is_updated_and_keeps_its_alarm(wake_me: Wakeful) -> None:
+async def test_a_changed_event_is_updated_and_keeps_its_alarm(wake_me: LocalWakeful) -> None:
     await imported(wake_me, event(START, valarm("TRIGGER:-PT15M")))
     [old] = await waiting(wake_me)
     assert await states(wake_me, event(START.replace("0701", "0702"), valarm("TRIGGER:-PT15M"))) == ["updated"]
@@ -67,7 +67,7 @@ async def test_a_changed_event_is_updated_and_keeps_its_alarm(wake_me: Wakeful) 
     assert (await wake_me.get(old.id)).status == "cancelled"
 
 
-async def test_an_event_that_is_cancelled_or_moved_into_the_past_is_cancelled(wake_me: Wakeful) -> None:
+async def test_an_event_that_is_cancelled_or_moved_into_the_past_is_cancelled(wake_me: LocalWakeful) -> None:
     await imported(wake_me, event(START, uid="a"), event(START, uid="b"))
     assert await states(wake_me, event(START, "STATUS:CANCELLED", uid="a")) == ["cancelled"]
     assert await states(wake_me, event(f"DTSTART{BERLIN}:20200701T090000", uid="b")) == ["cancelled"]
@@ -75,7 +75,7 @@ async def test_an_event_that_is_cancelled_or_moved_into_the_past_is_cancelled(wa
 
 
 async def test_an_event_that_is_due_and_not_delivered_yet_is_not_cancelled(
-    wake_me: Wakeful, clock: ManualClock
+    wake_me: LocalWakeful, clock: ManualClock
 ) -> None:
     soon = event("DTSTART:20300101T010000Z")
     await imported(wake_me, soon)
@@ -88,7 +88,7 @@ async def test_an_event_that_is_due_and_not_delivered_yet_is_not_cancelled(
     assert len(await wake_me.inbox()) == 1
 
 
-async def test_what_somebody_changed_here_stays_as_long_as_the_event_does(wake_me: Wakeful) -> None:
+async def test_what_somebody_changed_here_stays_as_long_as_the_event_does(wake_me: LocalWakeful) -> None:
     await imported(wake_me, event(START, uid="a"), event(START, uid="b"))
     one, other = await waiting(wake_me)
     await wake_me.update(one.id, wake_message="my own words")
@@ -101,7 +101,7 @@ async def test_what_somebody_changed_here_stays_as_long_as_the_event_does(wake_m
     assert {alarm.wake_message for alarm in await waiting(wake_me)} == {"Meeting starts now"}
 
 
-async def test_an_event_that_is_refused_leaves_the_others_and_nothing_of_itself(wake_me: Wakeful) -> None:
+async def test_an_event_that_is_refused_leaves_the_others_and_nothing_of_itself(wake_me: LocalWakeful) -> None:
     bad = event(START, "DESCRIPTION:" + "x" * 100, valarm("TRIGGER:-PT15M"), uid="bad").replace("Meeting", "a\x00b")
     left, good = await imported(wake_me, bad, event(START, uid="good"))
     assert (left.state, good.state) == ("left out", "set")
@@ -109,13 +109,13 @@ async def test_an_event_that_is_refused_leaves_the_others_and_nothing_of_itself(
     assert len(await waiting(wake_me)) == 1
 
 
-async def test_an_unknown_target_is_refused_before_anything_is_set(wake_me: Wakeful) -> None:
+async def test_an_unknown_target_is_refused_before_anything_is_set(wake_me: LocalWakeful) -> None:
     with pytest.raises(UnknownTarget):
         await imported(wake_me, event(START), target="moon")
     assert await waiting(wake_me) == []
 
 
-async def test_only_the_alarms_of_the_same_owner_and_event_are_touched(wake_me: Wakeful) -> None:
+async def test_only_the_alarms_of_the_same_owner_and_event_are_touched(wake_me: LocalWakeful) -> None:
     mine = await wake_me.set("in 1 hour", "mine", key="ics:mine:x")
     await imported(wake_me.for_owner("eve"), event(START))
     assert await states(wake_me, event(START)) == ["set"]

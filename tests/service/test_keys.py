@@ -10,7 +10,7 @@ import pytest
 
 from wakeful.errors import Conflict, InvalidRequest
 from wakeful.model.requests import CreateRequest, OnConflict
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 
@@ -22,7 +22,7 @@ SERIES: dict[str, Any] = {"cron": "0 9 * * 1-5", "timezone": "Europe/Berlin", "w
 
 
 @pytest.fixture
-def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+def wake_me(store: Store, clock: ManualClock) -> LocalWakeful:
     return waking(store, clock)
 
 
@@ -40,7 +40,7 @@ def wake_me(store: Store, clock: ManualClock) -> Wakeful:
     ],
 )
 async def test_the_same_request_later_on_is_the_same_alarm(
-    wake_me: Wakeful, clock: ManualClock, asked: dict[str, Any]
+    wake_me: LocalWakeful, clock: ManualClock, asked: dict[str, Any]
 ) -> None:
     first = await wake_me.set(**asked)
     await clock.advance(60)
@@ -71,7 +71,7 @@ async def test_the_same_request_later_on_is_the_same_alarm(
     ],
 )
 async def test_another_request_is_a_conflict_and_changes_nothing(
-    wake_me: Wakeful, clock: ManualClock, asked: dict[str, Any], other: dict[str, Any], differs: str
+    wake_me: LocalWakeful, clock: ManualClock, asked: dict[str, Any], other: dict[str, Any], differs: str
 ) -> None:
     first = await wake_me.set(**asked)
     await clock.advance(60)
@@ -86,21 +86,21 @@ async def test_another_request_is_a_conflict_and_changes_nothing(
     assert (await wake_me.set(**asked | other)).id == first.id, "what was replaced is now the same request"
 
 
-async def test_another_target_is_another_request(wake_me: Wakeful) -> None:
+async def test_another_target_is_another_request(wake_me: LocalWakeful) -> None:
     wake_me.handler("ops")(lambda wake: None)
     await wake_me.set(**ONCE)
     with pytest.raises(Conflict, match="differs in target"):
         await wake_me.set(**ONCE, target="ops")
 
 
-async def test_space_within_a_payload_is_no_other_payload(wake_me: Wakeful) -> None:
+async def test_space_within_a_payload_is_no_other_payload(wake_me: LocalWakeful) -> None:
     from msgspec import Raw
 
     first = await wake_me.set(**ONCE, payload=Raw(b'{"b": 1, "a": [2.0]}'))
     assert await wake_me.set(**ONCE, payload=Raw(b'{"a":[2.0],"b":1}')) == first
 
 
-async def test_a_key_is_the_same_with_spaces_around_it(wake_me: Wakeful) -> None:
+async def test_a_key_is_the_same_with_spaces_around_it(wake_me: LocalWakeful) -> None:
     first = await wake_me.set(**ONCE | {"key": " k\t"})
     assert first.idempotency_key == "k"
     assert await wake_me.set(**ONCE) == first
@@ -108,14 +108,14 @@ async def test_a_key_is_the_same_with_spaces_around_it(wake_me: Wakeful) -> None
 
 
 async def test_the_same_request_after_it_has_fired_is_answered_with_what_became_of_it(
-    wake_me: Wakeful, clock: ManualClock
+    wake_me: LocalWakeful, clock: ManualClock
 ) -> None:
     first = await waiting(wake_me, clock, key="k")
     again = await wake_me.set(delay=60, wake_message="read me", key="k")
     assert (again.id, again.status) == (first.id, "fired")
 
 
-async def test_of_many_at_once_the_same_are_one_and_the_others_are_refused(wake_me: Wakeful) -> None:
+async def test_of_many_at_once_the_same_are_one_and_the_others_are_refused(wake_me: LocalWakeful) -> None:
     asked = [ONCE if number % 2 else ONCE | {"wake_message": "two"} for number in range(20)]
     answers = await asyncio.gather(*(wake_me.set(**one) for one in asked), return_exceptions=True)
     kept = [one for one in answers if not isinstance(one, BaseException)]
@@ -123,7 +123,7 @@ async def test_of_many_at_once_the_same_are_one_and_the_others_are_refused(wake_
     assert (len(kept), len(refused), len({alarm.id for alarm in kept})) == (10, 10, 1)
 
 
-async def test_error_refuses_the_same_request_too(wake_me: Wakeful) -> None:
+async def test_error_refuses_the_same_request_too(wake_me: LocalWakeful) -> None:
     await wake_me.set(**ONCE)
     with pytest.raises(Conflict, match="already has the key 'k'"):
         await wake_me.set(**ONCE, on_conflict="error")
@@ -132,7 +132,7 @@ async def test_error_refuses_the_same_request_too(wake_me: Wakeful) -> None:
 
 
 async def test_a_request_for_a_changed_alarm_is_compared_with_what_it_is_now(
-    wake_me: Wakeful, clock: ManualClock
+    wake_me: LocalWakeful, clock: ManualClock
 ) -> None:
     first = await wake_me.set(**ONCE)
     await wake_me.update(first.id, label="x")
@@ -144,7 +144,7 @@ async def test_a_request_for_a_changed_alarm_is_compared_with_what_it_is_now(
 
 @pytest.mark.parametrize("again", [{"delay": 300}, {"delay": None, "when": "in 1 hour"}], ids=["same", "relative"])
 async def test_the_key_of_an_ended_alarm_is_answered_with_it_and_a_warning_that_nothing_will_fire(
-    wake_me: Wakeful, clock: ManualClock, caplog: pytest.LogCaptureFixture, again: dict[str, Any]
+    wake_me: LocalWakeful, clock: ManualClock, caplog: pytest.LogCaptureFixture, again: dict[str, Any]
 ) -> None:
     first = await wake_me.set(**ONCE)
     await clock.advance(1)
@@ -162,7 +162,7 @@ async def test_the_key_of_an_ended_alarm_is_answered_with_it_and_a_warning_that_
 
 @pytest.mark.parametrize("on_conflict", [None, "return"])
 async def test_the_answer_under_the_key_of_an_ended_alarm_notes_that_nothing_will_fire(
-    wake_me: Wakeful, on_conflict: OnConflict | None
+    wake_me: LocalWakeful, on_conflict: OnConflict | None
 ) -> None:
     first = await wake_me.set(**ONCE)
     asked = CreateRequest(wake_message="one", when="in 5 minutes", idempotency_key="k", on_conflict=on_conflict)

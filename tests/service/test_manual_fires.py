@@ -9,7 +9,7 @@ import pytest
 
 from wakeful.errors import InvalidRequest
 from wakeful.model.alarm import Fire, Policy
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 
@@ -19,11 +19,11 @@ SECOND = timedelta(seconds=1)
 
 
 @pytest.fixture
-def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+def wake_me(store: Store, clock: ManualClock) -> LocalWakeful:
     return waking(store, clock)
 
 
-async def fired_by_hand(wake_me: Wakeful, clock: ManualClock, id: str, times: int = 1) -> list[str]:
+async def fired_by_hand(wake_me: LocalWakeful, clock: ManualClock, id: str, times: int = 1) -> list[str]:
     """The ids of the copies, oldest first."""
     copies = []
     for _ in range(times):
@@ -33,7 +33,7 @@ async def fired_by_hand(wake_me: Wakeful, clock: ManualClock, id: str, times: in
     return copies
 
 
-async def test_it_is_a_fire_of_its_alarm_and_no_alarm_of_its_own(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_it_is_a_fire_of_its_alarm_and_no_alarm_of_its_own(wake_me: LocalWakeful, clock: ManualClock) -> None:
     series = await wake_me.set("every hour", "Tea", policy={"max_fires": 2, "overlap": "allow"})
     [copy] = await fired_by_hand(wake_me, clock, series.id)
     assert [one.id for one in await wake_me.find()] == [series.id]
@@ -42,7 +42,7 @@ async def test_it_is_a_fire_of_its_alarm_and_no_alarm_of_its_own(wake_me: Wakefu
     assert (await wake_me.get(copy)).policy.manual_of == series.id
 
 
-async def test_it_does_not_count_and_moves_nothing(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_it_does_not_count_and_moves_nothing(wake_me: LocalWakeful, clock: ManualClock) -> None:
     series = await wake_me.set("every hour", "Tea", policy={"max_fires": 2, "overlap": "allow"})
     await fired_by_hand(wake_me, clock, series.id, 3)
     after = await wake_me.get(series.id)
@@ -54,7 +54,7 @@ async def test_it_does_not_count_and_moves_nothing(wake_me: Wakeful, clock: Manu
     assert len(await wake_me.fires(series.id)) == 5
 
 
-async def test_pages_of_fires_have_each_of_them_once_and_in_order(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_pages_of_fires_have_each_of_them_once_and_in_order(wake_me: LocalWakeful, clock: ManualClock) -> None:
     series = await wake_me.set("every minute", "Tea")
     for _ in range(4):
         await fired_by_hand(wake_me, clock, series.id, 2)
@@ -78,7 +78,7 @@ async def test_pages_of_fires_have_each_of_them_once_and_in_order(wake_me: Wakef
     assert [fire.id for fire in await wake_me.fires(series.id, until=begin)] == [fire.id for fire in everything[5:]]
 
 
-async def test_the_history_says_whose_it_is_before_and_after(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_the_history_says_whose_it_is_before_and_after(wake_me: LocalWakeful, clock: ManualClock) -> None:
     series = await wake_me.set("every hour", "Tea")
     copy = await wake_me.fire(series.id)
     told = {entry.id: (entry.alarm_id, entry.status, entry.manual) for entry in await wake_me.history()}
@@ -88,7 +88,7 @@ async def test_the_history_says_whose_it_is_before_and_after(wake_me: Wakeful, c
     assert told == {copy.alarm.fire_id: (series.id, "waiting", True), series.id: (series.id, "pending", False)}
 
 
-async def test_why_tells_of_it(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_why_tells_of_it(wake_me: LocalWakeful, clock: ManualClock) -> None:
     series = await wake_me.set("every hour", "Tea")
     copy = await wake_me.fire(series.id)
     said = await wake_me.why(series.id)
@@ -103,14 +103,14 @@ async def test_why_tells_of_it(wake_me: Wakeful, clock: ManualClock) -> None:
     assert "by hand" not in (await wake_me.why(series.id)).summary  # it has fired since
 
 
-async def test_a_manual_fire_of_a_manual_fire_is_one_of_the_alarm(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_manual_fire_of_a_manual_fire_is_one_of_the_alarm(wake_me: LocalWakeful, clock: ManualClock) -> None:
     series = await wake_me.set("every hour", "Tea")
     [copy] = await fired_by_hand(wake_me, clock, series.id)
     [again] = await fired_by_hand(wake_me, clock, copy)
     assert [fire.alarm_id for fire in await wake_me.fires(series.id)] == [again, copy]
 
 
-async def test_of_a_chain_each_alarm_has_its_own(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_of_a_chain_each_alarm_has_its_own(wake_me: LocalWakeful, clock: ManualClock) -> None:
     series = await wake_me.set("every hour", "Tea")
     await clock.advance(HOUR)
     await wake_me.run_due()
@@ -122,7 +122,7 @@ async def test_of_a_chain_each_alarm_has_its_own(wake_me: Wakeful, clock: Manual
     assert [fire.alarm_id for fire in await wake_me.fires(series.id)] == [of_series, series.id]
 
 
-async def test_nobody_says_so_in_a_request(wake_me: Wakeful) -> None:
+async def test_nobody_says_so_in_a_request(wake_me: LocalWakeful) -> None:
     said: Any = {"manual_of": "x"}
     with pytest.raises(InvalidRequest, match="manual_of"):
         await wake_me.set("in 1 hour", "Tea", policy=said)

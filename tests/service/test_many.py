@@ -14,7 +14,7 @@ from wakeful.clock import SystemClock, turn
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule, NotFound, StoreUnavailable, UnknownTarget
 from wakeful.model.alarm import Alarm
 from wakeful.model.requests import CreateRequest
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.service import Created
 from wakeful.service.create import Creation, DrawnAlarm
 from wakeful.service.notes import due_notes
@@ -25,7 +25,7 @@ from .world import HOUR, waiting, waking
 
 
 @pytest.fixture
-def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+def wake_me(store: Store, clock: ManualClock) -> LocalWakeful:
     return waking(store, clock)
 
 
@@ -33,7 +33,7 @@ def asked(message: str, key: str = "", **more: str) -> CreateRequest:
     return CreateRequest(wake_message=message, when="in 1 hour", idempotency_key=key, **more)  # type: ignore[arg-type]
 
 
-async def test_a_key_that_is_taken_refuses_all_of_them(wake_me: Wakeful) -> None:
+async def test_a_key_that_is_taken_refuses_all_of_them(wake_me: LocalWakeful) -> None:
     first = await wake_me.create(asked("one", "k"))
     with pytest.raises(Conflict, match=f"alarm {first.alarm.id} already has the key 'k'") as refusal:
         await wake_me.create_many([asked("new"), asked("other", "k")])
@@ -46,7 +46,7 @@ async def test_a_key_that_is_taken_refuses_all_of_them(wake_me: Wakeful) -> None
     assert [alarm.id for alarm in await wake_me.find()] == [first.alarm.id]
 
 
-async def test_what_to_do_with_a_taken_key_is_heeded_for_each(wake_me: Wakeful) -> None:
+async def test_what_to_do_with_a_taken_key_is_heeded_for_each(wake_me: LocalWakeful) -> None:
     first = (await wake_me.create(asked("one", "k"))).alarm
     same, kept = await wake_me.create_many([asked("one", "k"), asked("other", "k", on_conflict="return")])
     assert (same.alarm.id, same.deduped, kept.alarm.wake_message) == (first.id, True, "one")
@@ -56,7 +56,7 @@ async def test_what_to_do_with_a_taken_key_is_heeded_for_each(wake_me: Wakeful) 
 
 
 async def test_a_key_with_another_wake_behind_it_or_another_zone_is_another_request(
-    wake_me: Wakeful, clock: ManualClock
+    wake_me: LocalWakeful, clock: ManualClock
 ) -> None:
     await waiting(wake_me, clock)
     [wake] = await wake_me.inbox()
@@ -70,7 +70,7 @@ async def test_a_key_with_another_wake_behind_it_or_another_zone_is_another_requ
         await wake_me.set("in 1 hour", "x", key="k", timezone="Asia/Tokyo")
 
 
-async def test_many_are_cancelled_by_id_key_text_or_conversation(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_many_are_cancelled_by_id_key_text_or_conversation(wake_me: LocalWakeful, clock: ManualClock) -> None:
     ids = [(await wake_me.set("in 1 hour", f"grant {n}", key=f"k{n}", conversation_id="c")).id for n in range(3)]
     other = await wake_me.set("in 2 hours", "plants")
     dry = await wake_me.cancel_many(text="GRANT", dry_run=True)
@@ -88,14 +88,16 @@ async def test_many_are_cancelled_by_id_key_text_or_conversation(wake_me: Wakefu
         await wake_me.cancel_many(["k1"], text="grant")
 
 
-async def test_a_wake_that_nobody_fetched_is_cancelled_with_the_others(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_wake_that_nobody_fetched_is_cancelled_with_the_others(
+    wake_me: LocalWakeful, clock: ManualClock
+) -> None:
     alarm = await waiting(wake_me, clock)
     assert [one.id for one in (await wake_me.cancel_many(text=alarm.wake_message[:5])).alarms] == [alarm.id]
     assert await wake_me.inbox() == []
 
 
 async def test_earlier_wakes_are_reported_with_the_call_that_takes_the_next(
-    wake_me: Wakeful, clock: ManualClock
+    wake_me: LocalWakeful, clock: ManualClock
 ) -> None:
     for conversation in ("a", "b", "b"):
         await wake_me.set(delay=1, wake_message="work", conversation_id=conversation)
@@ -113,7 +115,7 @@ async def test_earlier_wakes_are_reported_with_the_call_that_takes_the_next(
     assert (await wake_me.fire_of(first.fire.id)).result == "3 grants"
 
 
-async def test_a_wake_says_where_it_stands_in_its_series(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_wake_says_where_it_stands_in_its_series(wake_me: LocalWakeful, clock: ManualClock) -> None:
     await wake_me.set(cron="0 * * * *", wake_message="hourly", policy={"max_fires": 3})
     for number, previous in ((1, None), (2, "completed"), (3, "completed")):
         await clock.advance(HOUR)
@@ -127,7 +129,7 @@ async def test_a_wake_says_where_it_stands_in_its_series(wake_me: Wakeful, clock
             assert taken.previous.result == f"result {number - 1}"
 
 
-async def test_what_is_due_and_not_delivered_is_said(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_what_is_due_and_not_delivered_is_said(wake_me: LocalWakeful, clock: ManualClock) -> None:
     assert (await wake_me.agenda()).notes == []
     await wake_me.set(delay=1, wake_message="x")
     assert (await wake_me.agenda()).notes == []
@@ -141,7 +143,9 @@ async def test_what_is_due_and_not_delivered_is_said(wake_me: Wakeful, clock: Ma
     assert (await wake_me.agenda()).notes == []
 
 
-async def test_a_fire_is_retried_by_its_alarm_and_snoozed_until_a_phrase(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_fire_is_retried_by_its_alarm_and_snoozed_until_a_phrase(
+    wake_me: LocalWakeful, clock: ManualClock
+) -> None:
     alarm = await waiting(wake_me, clock, max_failures=0, key="mail@home")
     with pytest.raises(Conflict, match="has failed"):
         await wake_me.retry("mail@home")
@@ -155,7 +159,7 @@ async def test_a_fire_is_retried_by_its_alarm_and_snoozed_until_a_phrase(wake_me
     assert alarm.idempotency_key == "mail@home"
 
 
-async def test_history_counts_back_from_now_and_tells_how_late(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_history_counts_back_from_now_and_tells_how_late(wake_me: LocalWakeful, clock: ManualClock) -> None:
     await wake_me.set(delay=60, wake_message="old")
     await clock.advance(timedelta(minutes=2))
     await wake_me.run_due()
@@ -169,7 +173,7 @@ async def test_history_counts_back_from_now_and_tells_how_late(wake_me: Wakeful,
         await wake_me.history(since="a while")
 
 
-async def test_each_of_many_is_set_or_refused_in_its_own_place(wake_me: Wakeful) -> None:
+async def test_each_of_many_is_set_or_refused_in_its_own_place(wake_me: LocalWakeful) -> None:
     first = (await wake_me.create(asked("one", "k"))).alarm
     wishes = [
         asked("new"),
@@ -203,7 +207,7 @@ async def test_each_of_many_is_set_or_refused_in_its_own_place(wake_me: Wakeful)
 
 
 async def test_what_the_database_does_not_take_fails_none_of_those_beside_it(
-    wake_me: Wakeful, monkeypatch: pytest.MonkeyPatch
+    wake_me: LocalWakeful, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = Creation.draw
 
@@ -252,7 +256,7 @@ async def test_who_has_the_keys_of_a_call_is_asked_together(store: Store, clock:
     assert len(reads) == 9, "nobody is asked for what is accepted anyway"
 
 
-async def test_others_have_their_turn_while_many_are_read(wake_me: Wakeful) -> None:
+async def test_others_have_their_turn_while_many_are_read(wake_me: LocalWakeful) -> None:
     turns = 0
 
     async def somebody_else() -> None:

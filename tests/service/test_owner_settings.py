@@ -9,7 +9,7 @@ import pytest
 import wakeful
 from wakeful.errors import InvalidRequest
 from wakeful.model.owner_settings import OwnerSettings
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.service.owner_settings import GOOD_FOR, OwnerSettingsCache
 from wakeful.settings import Settings
 from wakeful.settings.tables import CalendarSettings
@@ -23,13 +23,13 @@ APRIL = datetime(2031, 4, 3, 9, tzinfo=UTC)
 
 
 @pytest.fixture
-def ada(store: Store, clock: ManualClock) -> Wakeful:
+def ada(store: Store, clock: ManualClock) -> LocalWakeful:
     return waking(
         store, clock, owner="ada", timezone="America/New_York", calendars={"de": CalendarSettings(country="DE")}
     )
 
 
-async def test_a_zone_counts_for_every_alarm_that_names_none(ada: Wakeful) -> None:
+async def test_a_zone_counts_for_every_alarm_that_names_none(ada: LocalWakeful) -> None:
     before = await ada.set("every day at 9am", "x")
     found = await ada.set_owner_settings(timezone=BERLIN)
     assert (found.timezone, found.own, found.calendars) == (BERLIN, ["timezone"], ["de"])
@@ -45,7 +45,7 @@ async def test_a_zone_counts_for_every_alarm_that_names_none(ada: Wakeful) -> No
     assert (await ada.set("every day at 9am", "x")).timezone == "America/New_York"
 
 
-async def test_a_date_order_counts_wherever_a_date_is_read(ada: Wakeful) -> None:
+async def test_a_date_order_counts_wherever_a_date_is_read(ada: LocalWakeful) -> None:
     date = "03/04/2031 at 9am"
     with pytest.raises(InvalidRequest, match="4 March 2031 or 3 April 2031"):
         await ada.set(date, "x")
@@ -64,7 +64,7 @@ async def test_a_date_order_counts_wherever_a_date_is_read(ada: Wakeful) -> None
         await ada.for_owner("bob").set(date, "x")
 
 
-async def test_notes_say_whose_zone_was_assumed(ada: Wakeful) -> None:
+async def test_notes_say_whose_zone_was_assumed(ada: LocalWakeful) -> None:
     asked = wakeful.CreateRequest(wake_message="x", when="every day at 9am")
     notes = (await ada.create(asked)).notes
     assert notes[:1] == [
@@ -77,7 +77,9 @@ async def test_notes_say_whose_zone_was_assumed(ada: Wakeful) -> None:
     )
 
 
-async def test_another_process_sees_a_change_within_seconds(ada: Wakeful, store: Store, clock: ManualClock) -> None:
+async def test_another_process_sees_a_change_within_seconds(
+    ada: LocalWakeful, store: Store, clock: ManualClock
+) -> None:
     assert (await ada.owner_settings()).own == []
     await store.access.put_owner_settings("ada", OwnerSettings(timezone=BERLIN))  # as another process does it
     await clock.advance(timedelta(seconds=GOOD_FOR))
@@ -115,7 +117,7 @@ async def test_a_create_does_not_read_them_each_time(clock: ManualClock) -> None
     ],
 )
 async def test_what_cannot_be_is_refused_and_changes_nothing(
-    ada: Wakeful, given: dict[str, str], field: str, says: str
+    ada: LocalWakeful, given: dict[str, str], field: str, says: str
 ) -> None:
     await ada.set_owner_settings(timezone=BERLIN)
     with pytest.raises(InvalidRequest, match=says) as refused:
@@ -124,13 +126,13 @@ async def test_what_cannot_be_is_refused_and_changes_nothing(
     assert (await ada.owner_settings()).timezone == BERLIN
 
 
-async def test_days_are_kept_in_one_way_of_writing(ada: Wakeful) -> None:
+async def test_days_are_kept_in_one_way_of_writing(ada: LocalWakeful) -> None:
     assert (await ada.owner_settings()).working_days == "mon-fri"
     assert (await ada.set_owner_settings(working_days="Sunday - thu")).working_days == "sun-thu"
     assert (await ada.set_owner_settings(working_days="fri, mon,wed")).working_days == "mon,wed,fri"
     assert (await ada.set_owner_settings(working_days="tue-mon")).working_days == "mon-sun"
 
 
-async def test_an_operator_who_is_nobody_has_none(ada: Wakeful) -> None:
+async def test_an_operator_who_is_nobody_has_none(ada: LocalWakeful) -> None:
     with pytest.raises(InvalidRequest, match="Name the owner"):
         await ada.for_owner("").set_owner_settings(timezone=BERLIN)

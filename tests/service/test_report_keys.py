@@ -13,7 +13,7 @@ from wakeful.http.endpoint import Context
 from wakeful.http.routes.fires import speaks_for
 from wakeful.model.alarm import Event, Fire
 from wakeful.model.outcome import Delivered, Outcome
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.rules.wake import Wake, report_token, reports_under
 from wakeful.store import Store
 from wakeful.testing import ManualClock, targets_of
@@ -26,7 +26,7 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+def wake_me(store: Store, clock: ManualClock) -> LocalWakeful:
     return waking(store, clock, owner="ada")
 
 
@@ -48,7 +48,7 @@ async def token_of(store: Store, fire: Fire) -> str:
 
 
 async def test_what_a_wake_brought_is_good_until_its_report_is_due(
-    wake_me: Wakeful, store: Store, clock: ManualClock
+    wake_me: LocalWakeful, store: Store, clock: ManualClock
 ) -> None:
     hall = Context(wake_me.service, store, wake_me.settings)
     fire = await a_fire_out(store, clock, 5 * HOUR)
@@ -66,7 +66,7 @@ async def test_what_a_wake_brought_is_good_until_its_report_is_due(
 
 
 async def test_one_whose_report_is_not_awaited_is_good_for_an_hour(
-    wake_me: Wakeful, store: Store, clock: ManualClock
+    wake_me: LocalWakeful, store: Store, clock: ManualClock
 ) -> None:
     hall = Context(wake_me.service, store, wake_me.settings)
     fire = await a_fire_out(store, clock, None)
@@ -79,7 +79,7 @@ async def test_one_whose_report_is_not_awaited_is_good_for_an_hour(
 
 
 async def test_an_old_key_makes_no_tokens_for_what_fires_later(
-    wake_me: Wakeful, store: Store, clock: ManualClock
+    wake_me: LocalWakeful, store: Store, clock: ManualClock
 ) -> None:
     hall = Context(wake_me.service, store, wake_me.settings)
     stolen = (await store.access.report_keys()).current
@@ -89,7 +89,7 @@ async def test_an_old_key_makes_no_tokens_for_what_fires_later(
     assert not await speaks_for(hall, fire.id, report_token(stolen, fire.id))
 
 
-async def test_a_third_change_forgets_the_first_key(wake_me: Wakeful, store: Store, clock: ManualClock) -> None:
+async def test_a_third_change_forgets_the_first_key(wake_me: LocalWakeful, store: Store, clock: ManualClock) -> None:
     hall = Context(wake_me.service, store, wake_me.settings)
     fire = await a_fire_out(store, clock, 5 * HOUR)
     token = await token_of(store, fire)

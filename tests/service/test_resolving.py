@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wakeful.errors import Conflict, NotFound
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.service.resolving import resolve
 from wakeful.store import Store
 from wakeful.testing import ManualClock
@@ -14,11 +14,11 @@ from .world import waking
 
 
 @pytest.fixture
-def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+def wake_me(store: Store, clock: ManualClock) -> LocalWakeful:
     return waking(store, clock)
 
 
-async def test_a_beginning_is_enough_where_only_one_has_it(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_beginning_is_enough_where_only_one_has_it(wake_me: LocalWakeful, clock: ManualClock) -> None:
     one = await wake_me.set("in 1 hour", "one")
     await clock.advance(90_000)
     two = await wake_me.set("in 1 hour", "two")
@@ -31,7 +31,7 @@ async def test_a_beginning_is_enough_where_only_one_has_it(wake_me: Wakeful, clo
     assert (await wake_me.get(two.id)).status == "active"
 
 
-async def test_what_fits_several_is_refused_with_those_it_fits(wake_me: Wakeful) -> None:
+async def test_what_fits_several_is_refused_with_those_it_fits(wake_me: LocalWakeful) -> None:
     one = await wake_me.set("in 1 hour", "buy milk")
     two = await wake_me.set("in 1 hour", "x", label="bread")
     with pytest.raises(Conflict) as refused:
@@ -41,7 +41,7 @@ async def test_what_fits_several_is_refused_with_those_it_fits(wake_me: Wakeful)
     assert (await wake_me.get(one.id)).status == "active"
 
 
-async def test_a_key_names_its_alarm_also_where_it_looks_like_an_id(wake_me: Wakeful) -> None:
+async def test_a_key_names_its_alarm_also_where_it_looks_like_an_id(wake_me: LocalWakeful) -> None:
     one = await wake_me.set("in 1 hour", "one", key="grant portal")
     assert (await wake_me.get("grant portal")).id == one.id
     two = await wake_me.set("in 1 hour", "two", key="beef")
@@ -59,13 +59,13 @@ async def test_a_key_names_its_alarm_also_where_it_looks_like_an_id(wake_me: Wak
 @pytest.mark.parametrize(
     "text", ["", "0", "01a", "nobody", "zzzz-", "0000", "01a1dfba-b761x", "a\x00b", "-----", "\ud800"]
 )
-async def test_nothing_is_meant_by_what_nothing_begins_with(wake_me: Wakeful, text: str) -> None:
+async def test_nothing_is_meant_by_what_nothing_begins_with(wake_me: LocalWakeful, text: str) -> None:
     await wake_me.set("in 1 hour", "one")
     with pytest.raises(NotFound):
         await wake_me.get(text)
 
 
-async def test_a_fire_is_named_by_the_beginning_of_its_alarm(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_fire_is_named_by_the_beginning_of_its_alarm(wake_me: LocalWakeful, clock: ManualClock) -> None:
     alarm = await wake_me.set("in 1 second", "one", key="k", max_failures=0)
     await clock.advance(2)
     await wake_me.run_due()
@@ -82,7 +82,7 @@ async def test_a_fire_is_named_by_the_beginning_of_its_alarm(wake_me: Wakeful, c
 
 
 async def test_a_chain_is_named_by_the_beginning_or_the_key_of_its_first_alarm(
-    wake_me: Wakeful, clock: ManualClock
+    wake_me: LocalWakeful, clock: ManualClock
 ) -> None:
     for by_key in (False, True):
         await clock.advance(90_000)
@@ -97,7 +97,7 @@ async def test_a_chain_is_named_by_the_beginning_or_the_key_of_its_first_alarm(
     assert (await wake_me.get(bystander.id)).status == "active"
 
 
-async def test_a_whole_id_costs_no_further_read(store: Store, wake_me: Wakeful) -> None:
+async def test_a_whole_id_costs_no_further_read(store: Store, wake_me: LocalWakeful) -> None:
     class ReadsOnce:
         """The store, but for the second read."""
 

@@ -18,6 +18,8 @@ import pytest
 import wakeful
 from tests.databases import database_of
 from wakeful.model.requests import ReportRequest
+from wakeful.process.application import open_local
+from wakeful.python.client import LocalWakeful
 from wakeful.store import EventQuery
 from wakeful.testing import ManualClock
 
@@ -32,13 +34,13 @@ def db(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def opened(db: dict[str, Any], clock: ManualClock, **budget: Any) -> AsyncIterator[wakeful.Wakeful]:
-    async with wakeful.open(**db, clock=clock, tick="1m", lease="5m", budget=budget) as alarms:
+async def opened(db: dict[str, Any], clock: ManualClock, **budget: Any) -> AsyncIterator[LocalWakeful]:
+    async with open_local(**db, clock=clock, tick="1m", lease="5m", budget=budget) as alarms:
         yield alarms
 
 
 @asynccontextmanager
-async def running(alarms: wakeful.Wakeful) -> AsyncIterator[None]:
+async def running(alarms: LocalWakeful) -> AsyncIterator[None]:
     task = asyncio.create_task(alarms.run())
     try:
         yield
@@ -48,7 +50,7 @@ async def running(alarms: wakeful.Wakeful) -> AsyncIterator[None]:
             await task
 
 
-def in_a_loop(alarms: wakeful.Wakeful, *, each: int = 1, said: bool = True) -> list[wakeful.Wake]:
+def in_a_loop(alarms: LocalWakeful, *, each: int = 1, said: bool = True) -> list[wakeful.Wake]:
     """An agent that sets alarms out of every wake, a quarter of a second ahead; the wakes it got."""
     wakes: list[wakeful.Wake] = []
 
@@ -63,7 +65,7 @@ def in_a_loop(alarms: wakeful.Wakeful, *, each: int = 1, said: bool = True) -> l
     return wakes
 
 
-async def told(alarms: wakeful.Wakeful, what: str) -> list[str]:
+async def told(alarms: LocalWakeful, what: str) -> list[str]:
     events = await alarms.service.store.events(EventQuery(limit=1000))
     return [event.reason for _, event in events if event.what == what]
 

@@ -9,7 +9,7 @@ import pytest
 from wakeful.errors import Conflict, InvalidRequest, InvalidSchedule
 from wakeful.model.keywords import PolicyKeywords
 from wakeful.model.requests import CreateRequest
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.rules.create import series_words
 from wakeful.store import Store
 from wakeful.testing import ManualClock
@@ -20,11 +20,11 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture
-def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+def wake_me(store: Store, clock: ManualClock) -> LocalWakeful:
     return waking(store, clock)
 
 
-async def test_a_series_starts_ends_and_counts_as_its_phrase_says(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_series_starts_ends_and_counts_as_its_phrase_says(wake_me: LocalWakeful, clock: ManualClock) -> None:
     now = clock.now()
     alarm = await wake_me.set(f"every 2 days at 9am starting {now + 3 * DAY:%Y-%m-%d} for 3 times", "x")
     start = (now + 3 * DAY).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -41,7 +41,7 @@ async def test_a_series_starts_ends_and_counts_as_its_phrase_says(wake_me: Wakef
     assert fired == [start.replace(hour=9) + n * 2 * DAY for n in range(3)]
 
 
-async def test_the_end_that_was_said_is_the_end(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_the_end_that_was_said_is_the_end(wake_me: LocalWakeful, clock: ManualClock) -> None:
     alarm = await wake_me.set("every hour for the next 3 hours", "x")
     assert alarm.policy.ends_at == (clock.now() + timedelta(hours=3)).replace(microsecond=0)
     assert "until" in series_words(alarm)
@@ -56,7 +56,7 @@ async def test_the_end_that_was_said_is_the_end(wake_me: Wakeful, clock: ManualC
     ],
 )
 async def test_a_bound_that_is_said_twice_and_differently_is_refused_with_both(
-    wake_me: Wakeful, when: str, policy: PolicyKeywords, field: str
+    wake_me: LocalWakeful, when: str, policy: PolicyKeywords, field: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
         await wake_me.set(when, "x", policy=policy)
@@ -70,12 +70,14 @@ async def test_a_bound_that_is_said_twice_and_differently_is_refused_with_both(
     assert (await wake_me.get(kept.id)).version == kept.version
 
 
-async def test_a_bound_that_is_said_twice_and_alike_is_fine(wake_me: Wakeful) -> None:
+async def test_a_bound_that_is_said_twice_and_alike_is_fine(wake_me: LocalWakeful) -> None:
     alarm = await wake_me.set("every day for 10 times", "x", policy={"max_fires": 10, "expires": "1h"})
     assert (alarm.policy.max_fires, alarm.policy.expires) == (10, 3600)
 
 
-async def test_an_edit_sets_the_bounds_of_its_phrase_and_keeps_the_others(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_an_edit_sets_the_bounds_of_its_phrase_and_keeps_the_others(
+    wake_me: LocalWakeful, clock: ManualClock
+) -> None:
     alarm = await wake_me.set("every day at 9am until 2031-01-01", "x")
     edited = await wake_me.update(alarm.id, when="every monday at 9am for 5 times")
     assert edited.alarm.policy.max_fires == 5
@@ -85,7 +87,7 @@ async def test_an_edit_sets_the_bounds_of_its_phrase_and_keeps_the_others(wake_m
     assert later.alarm.policy.max_fires == 5
 
 
-async def test_an_end_that_no_alarm_may_have_is_refused_in_an_edit_too(wake_me: Wakeful) -> None:
+async def test_an_end_that_no_alarm_may_have_is_refused_in_an_edit_too(wake_me: LocalWakeful) -> None:
     kept = await wake_me.set("every day at 9am", "x")
     for attempt in (
         wake_me.set("every day until 9999-12-01", "x"),
@@ -96,7 +98,7 @@ async def test_an_end_that_no_alarm_may_have_is_refused_in_an_edit_too(wake_me: 
     assert (await wake_me.get(kept.id)).version == kept.version
 
 
-async def test_so_many_times_in_an_edit_are_so_many_more(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_so_many_times_in_an_edit_are_so_many_more(wake_me: LocalWakeful, clock: ManualClock) -> None:
     alarm = await wake_me.set("every day at 9am", "x")
     for _ in range(2):
         await clock.advance((await wake_me.get(alarm.id)).next_fire_at - clock.now())
@@ -110,7 +112,7 @@ async def test_so_many_times_in_an_edit_are_so_many_more(wake_me: Wakeful, clock
 
 
 @pytest.mark.parametrize("when", ["every hour for the next six weeks", "every day at 9am except tomorrow, 5 times"])
-async def test_the_same_phrase_later_is_the_same_request(wake_me: Wakeful, clock: ManualClock, when: str) -> None:
+async def test_the_same_phrase_later_is_the_same_request(wake_me: LocalWakeful, clock: ManualClock, when: str) -> None:
     first = await wake_me.set(when, "x", key="k")
     await clock.advance(DAY + timedelta(minutes=1))
     assert (await wake_me.set(when, "x", key="k")).id == first.id
@@ -118,13 +120,13 @@ async def test_the_same_phrase_later_is_the_same_request(wake_me: Wakeful, clock
         await wake_me.set(when, "x", key="k", policy={"expires": "1h"})
 
 
-async def test_a_series_that_would_never_fire_is_refused(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_series_that_would_never_fire_is_refused(wake_me: LocalWakeful, clock: ManualClock) -> None:
     with pytest.raises(InvalidSchedule, match="between its start and its end"):
         await wake_me.set("every 29 february until next year", "x")
     assert list(await wake_me.find()) == []
 
 
-async def test_the_notes_say_the_bounds_that_a_phrase_set(wake_me: Wakeful) -> None:
+async def test_the_notes_say_the_bounds_that_a_phrase_set(wake_me: LocalWakeful) -> None:
     asked = CreateRequest(wake_message="x", when="every day from 2031-01-02 until 2031-02-03 for 10 times")
     made = await wake_me.create(asked)
     said = "It starts on 2 January 2031, ends on 3 February 2031 and fires 10 times at most"
@@ -144,6 +146,6 @@ async def test_the_notes_say_the_bounds_that_a_phrase_set(wake_me: Wakeful) -> N
     ],
     ids=["once", "series", "words", "pm", "interval"],
 )
-async def test_a_note_says_that_1_to_5_was_read_as_the_afternoon(wake_me: Wakeful, when: str, note: str) -> None:
+async def test_a_note_says_that_1_to_5_was_read_as_the_afternoon(wake_me: LocalWakeful, when: str, note: str) -> None:
     notes = (await wake_me.create(CreateRequest(wake_message="x", when=when))).notes
     assert [found for found in notes if "was read as" in found] == ([note] if note else [])

@@ -10,7 +10,7 @@ import pytest
 
 from wakeful.errors import Conflict, InvalidRequest, NotFound
 from wakeful.model.alarm import Change
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.rules.wake import Wake
 from wakeful.store import Store
 from wakeful.testing import NEW_YEAR, ManualClock
@@ -22,11 +22,11 @@ FIRST = NEW_YEAR + 9 * HOUR
 
 
 @pytest.fixture
-def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+def wake_me(store: Store, clock: ManualClock) -> LocalWakeful:
     return waking(store, clock)
 
 
-async def test_it_is_not_delivered_and_the_one_after_it_is(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_it_is_not_delivered_and_the_one_after_it_is(wake_me: LocalWakeful, clock: ManualClock) -> None:
     alarm = await wake_me.set("every day at 9am", "brief")
     skipped = await wake_me.skip(alarm.id)
     assert (skipped.alarm.next_fire_at, skipped.in_flight, skipped.alarm.status) == (FIRST + DAY, False, "active")
@@ -40,7 +40,7 @@ async def test_it_is_not_delivered_and_the_one_after_it_is(wake_me: Wakeful, clo
     assert await ends(wake_me, alarm.id) == [("delivered", ""), ("skipped", "requested")]
 
 
-async def test_why_and_history_say_who_asked_for_it(wake_me: Wakeful) -> None:
+async def test_why_and_history_say_who_asked_for_it(wake_me: LocalWakeful) -> None:
     alarm = await wake_me.set("every day at 9am", "brief")
     await wake_me.skip(alarm.id[:30])
     why = await wake_me.why(alarm.id)
@@ -52,7 +52,7 @@ async def test_why_and_history_say_who_asked_for_it(wake_me: Wakeful) -> None:
     assert [str(at) for at, _ in await wake_me.agenda(hours=48)] == ["2030-01-02 09:00:00+00:00"]
 
 
-async def test_a_retry_that_was_skipped_is_said_as_such(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_retry_that_was_skipped_is_said_as_such(wake_me: LocalWakeful, clock: ManualClock) -> None:
     @wake_me.handler("desk")
     async def fail(_: Wake) -> None:
         raise ValueError("no")
@@ -70,18 +70,18 @@ async def test_a_retry_that_was_skipped_is_said_as_such(wake_me: Wakeful, clock:
     "at",
     [FIRST, FIRST.timestamp(), "2030-01-01T10:00:00+01:00", "2030-01-01T09:00:00Z", "2030-01-01 09:00", "9am"],
 )
-async def test_the_one_that_is_meant_is_a_moment_or_a_phrase(wake_me: Wakeful, at: Any) -> None:
+async def test_the_one_that_is_meant_is_a_moment_or_a_phrase(wake_me: LocalWakeful, at: Any) -> None:
     alarm = await wake_me.set("every day at 9am", "brief")
     assert (await wake_me.skip(alarm.id, at=at)).alarm.next_fire_at == FIRST + DAY
 
 
-async def test_a_phrase_is_read_in_the_alarms_own_zone(wake_me: Wakeful) -> None:
+async def test_a_phrase_is_read_in_the_alarms_own_zone(wake_me: LocalWakeful) -> None:
     alarm = await wake_me.set("every day at 9am", "brief", timezone="Asia/Tokyo")
     assert (await wake_me.skip(alarm.id, at="9am")).alarm.next_fire_at == alarm.next_fire_at + DAY
 
 
 @pytest.mark.parametrize("at", ["soonish", "every day at 9am", "", True])
-async def test_what_is_not_a_moment_is_refused(wake_me: Wakeful, at: Any) -> None:
+async def test_what_is_not_a_moment_is_refused(wake_me: LocalWakeful, at: Any) -> None:
     alarm = await wake_me.set("every day at 9am", "brief")
     with pytest.raises(InvalidRequest) as refused:
         await wake_me.skip(alarm.id, at=at)
@@ -89,7 +89,7 @@ async def test_what_is_not_a_moment_is_refused(wake_me: Wakeful, at: Any) -> Non
     assert await wake_me.get(alarm.id) == alarm
 
 
-async def test_another_than_the_next_one_changes_nothing(wake_me: Wakeful) -> None:
+async def test_another_than_the_next_one_changes_nothing(wake_me: LocalWakeful) -> None:
     alarm = await wake_me.set("every day at 9am", "brief")
     with pytest.raises(Conflict) as refused:
         await wake_me.skip(alarm.id, at=FIRST + DAY)
@@ -99,7 +99,7 @@ async def test_another_than_the_next_one_changes_nothing(wake_me: Wakeful) -> No
 
 
 async def test_a_claimed_one_is_refused_until_its_lease_is_over(
-    wake_me: Wakeful, store: Store, clock: ManualClock
+    wake_me: LocalWakeful, store: Store, clock: ManualClock
 ) -> None:
     alarm = await wake_me.set("every day at 9am", "brief")
     await clock.advance(9 * HOUR)
@@ -114,7 +114,7 @@ async def test_a_claimed_one_is_refused_until_its_lease_is_over(
 
 @pytest.mark.parametrize("meanwhile", ["skip", "update"])
 async def test_where_somebody_else_is_faster_the_one_after_is_not_skipped_in_its_place(
-    wake_me: Wakeful, meanwhile: str, monkeypatch: pytest.MonkeyPatch
+    wake_me: LocalWakeful, meanwhile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alarm = await wake_me.set("every day at 9am", "brief")
     store = wake_me.service.store
@@ -138,7 +138,7 @@ async def test_where_somebody_else_is_faster_the_one_after_is_not_skipped_in_its
 
 
 async def test_where_only_its_words_were_changed_meanwhile_it_is_skipped(
-    wake_me: Wakeful, monkeypatch: pytest.MonkeyPatch
+    wake_me: LocalWakeful, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alarm = await wake_me.set("every day at 9am", "brief")
     store = wake_me.service.store
@@ -154,7 +154,7 @@ async def test_where_only_its_words_were_changed_meanwhile_it_is_skipped(
     assert (skipped.alarm.label, skipped.alarm.next_fire_at) == ("new", FIRST + DAY)
 
 
-async def test_nobody_else_skips_it(wake_me: Wakeful) -> None:
+async def test_nobody_else_skips_it(wake_me: LocalWakeful) -> None:
     alarm = await wake_me.set("every day at 9am", "brief")
     for at in (None, "9am"):
         with pytest.raises(NotFound):
@@ -163,7 +163,7 @@ async def test_nobody_else_skips_it(wake_me: Wakeful) -> None:
 
 
 async def test_a_wake_does_not_count_what_was_skipped_on_request_as_missed(
-    wake_me: Wakeful, clock: ManualClock
+    wake_me: LocalWakeful, clock: ManualClock
 ) -> None:
     alarm = await wake_me.set("every day at 9am", "brief", policy={"overlap": "allow"})
     await clock.advance(9 * HOUR)

@@ -11,7 +11,7 @@ import pytest
 from tests.acting import Draft, acting, keep
 from wakeful.model.alarm import Policy
 from wakeful.model.requests import EditRequest
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.store import Store
 from wakeful.testing import ManualClock
 
@@ -19,11 +19,11 @@ from .world import HOUR, ends, waiting, waking
 
 
 @pytest.fixture
-def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+def wake_me(store: Store, clock: ManualClock) -> LocalWakeful:
     return waking(store, clock)
 
 
-async def test_a_cancel_retracts_what_waits(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_cancel_retracts_what_waits(wake_me: LocalWakeful, clock: ManualClock) -> None:
     alarm = await waiting(wake_me, clock)
     cancelled = await wake_me.cancel(alarm.id)
     assert (cancelled.alarm.status, cancelled.in_flight) == ("cancelled", False)
@@ -32,7 +32,7 @@ async def test_a_cancel_retracts_what_waits(wake_me: Wakeful, clock: ManualClock
     assert "was skipped: the alarm was cancelled" in (await wake_me.why(alarm.id)).summary
 
 
-async def test_a_cancel_retracts_the_wakes_of_earlier_occurrences(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_cancel_retracts_the_wakes_of_earlier_occurrences(wake_me: LocalWakeful, clock: ManualClock) -> None:
     alarm = await waiting(wake_me, clock, cron="0 * * * *", policy=Policy(overlap="allow"))
     for _ in range(2):
         await clock.advance(HOUR)
@@ -43,7 +43,9 @@ async def test_a_cancel_retracts_the_wakes_of_earlier_occurrences(wake_me: Wakef
     assert await ends(wake_me, alarm.id) == [("skipped", "cancelled")] * 3
 
 
-async def test_what_was_fetched_is_not_retracted_but_the_cancel_says_so(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_what_was_fetched_is_not_retracted_but_the_cancel_says_so(
+    wake_me: LocalWakeful, clock: ManualClock
+) -> None:
     alarm = await waiting(wake_me, clock)
     [(_, fire)] = await wake_me.inbox()
     for _ in range(2):
@@ -53,7 +55,7 @@ async def test_what_was_fetched_is_not_retracted_but_the_cancel_says_so(wake_me:
     assert (await wake_me.get(alarm.id)).status == "cancelled"
 
 
-async def test_what_was_fetched_before_a_cancel_does_not_wait_again(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_what_was_fetched_before_a_cancel_does_not_wait_again(wake_me: LocalWakeful, clock: ManualClock) -> None:
     alarm = await waiting(wake_me, clock)
     await wake_me.inbox()
     await wake_me.cancel(alarm.id)
@@ -65,7 +67,7 @@ async def test_what_was_fetched_before_a_cancel_does_not_wait_again(wake_me: Wak
 
 
 async def test_another_time_or_a_replacement_takes_the_place_of_what_waits(
-    wake_me: Wakeful, clock: ManualClock
+    wake_me: LocalWakeful, clock: ManualClock
 ) -> None:
     series = await waiting(wake_me, clock, cron="0 * * * *")
     moved = await wake_me.update(series.id, cron="30 * * * *")
@@ -81,14 +83,14 @@ async def test_another_time_or_a_replacement_takes_the_place_of_what_waits(
     assert (alarm.id, alarm.wake_message) == (once.id, "instead")
 
 
-async def test_other_words_are_what_the_waiting_wake_says(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_other_words_are_what_the_waiting_wake_says(wake_me: LocalWakeful, clock: ManualClock) -> None:
     alarm = await waiting(wake_me, clock, cron="0 * * * *")
     await wake_me.update(alarm.id, wake_message="in other words")
     [(told, _)] = await wake_me.inbox()
     assert told.wake_message == "in other words"
 
 
-async def test_resetting_retracts_what_waits_of_ones_own(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_resetting_retracts_what_waits_of_ones_own(wake_me: LocalWakeful, clock: ManualClock) -> None:
     alarm = await waiting(wake_me, clock)
     other = await waiting(wake_me, clock, owner="bob")
     assert await wake_me.reset() == 1
@@ -96,7 +98,7 @@ async def test_resetting_retracts_what_waits_of_ones_own(wake_me: Wakeful, clock
     assert await acting(wake_me.service, "bob").inbox(), other.id
 
 
-async def test_cancelling_a_chain_retracts_what_waits_of_it(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_cancelling_a_chain_retracts_what_waits_of_it(wake_me: LocalWakeful, clock: ManualClock) -> None:
     root = await waiting(wake_me, clock)
     other = await waiting(wake_me, clock)
     assert await acting(wake_me.service, "local").cancel_chain(root.id) == 1
@@ -106,7 +108,7 @@ async def test_cancelling_a_chain_retracts_what_waits_of_it(wake_me: Wakeful, cl
 @pytest.mark.parametrize("verb", ["update", "pause", "snooze", "cancel", "replace"])
 @pytest.mark.parametrize("lease", ["none", "held", "run out", "from the future"])
 async def test_every_change_says_whether_a_worker_has_the_alarm(
-    wake_me: Wakeful, store: Store, clock: ManualClock, verb: str, lease: str
+    wake_me: LocalWakeful, store: Store, clock: ManualClock, verb: str, lease: str
 ) -> None:
     changes: dict[str, Callable[[str], Awaitable[Any]]] = {
         "update": lambda id: acting(wake_me.service, "local").edit(id, EditRequest(label="x")),
@@ -131,7 +133,7 @@ async def test_every_change_says_whether_a_worker_has_the_alarm(
     assert (await changes[verb](alarm.id)).in_flight is (lease != "none")
 
 
-async def test_a_wake_in_its_readers_hands_is_in_flight_too(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_wake_in_its_readers_hands_is_in_flight_too(wake_me: LocalWakeful, clock: ManualClock) -> None:
     alarm = await waiting(wake_me, clock, cron="0 * * * *")
     assert not (await wake_me.pause(alarm.id)).in_flight
     assert not (await wake_me.resume(alarm.id)).in_flight
@@ -142,7 +144,9 @@ async def test_a_wake_in_its_readers_hands_is_in_flight_too(wake_me: Wakeful, cl
     assert not (await wake_me.pause(alarm.id)).in_flight
 
 
-async def test_a_fetch_beside_a_cancel_is_either_handed_out_or_retracted(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_fetch_beside_a_cancel_is_either_handed_out_or_retracted(
+    wake_me: LocalWakeful, clock: ManualClock
+) -> None:
     for _ in range(10):
         alarm = await waiting(wake_me, clock)
         handed, cancelled = await asyncio.gather(wake_me.inbox(), wake_me.cancel(alarm.id))

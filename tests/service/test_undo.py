@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from tests.acting import acting
 from wakeful.errors import Conflict, InvalidRequest, NotFound, TooMany
 from wakeful.model.alarm import Alarm, Event
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.rules.undo import BOOKKEEPING, FORMER_LIMIT
 from wakeful.store import EventQuery, Store
 from wakeful.store.columns import DISPATCH, FIXED
@@ -22,7 +22,7 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture
-def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+def wake_me(store: Store, clock: ManualClock) -> LocalWakeful:
     return waking(store, clock)
 
 
@@ -36,7 +36,7 @@ def test_what_an_edit_keeps_is_all_that_is_not_bookkeeping_of_the_stores() -> No
     assert set(DISPATCH) | set(FIXED) == BOOKKEEPING
 
 
-async def test_a_cancelled_one_shot_comes_back_as_it_was_and_fires(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_cancelled_one_shot_comes_back_as_it_was_and_fires(wake_me: LocalWakeful, clock: ManualClock) -> None:
     alarm = await wake_me.set("in 2 hours", "Tea", payload={"a": 1}, key="tea")
     await wake_me.cancel(alarm.id, reason="by mistake")
     back = await wake_me.undo("tea")
@@ -47,7 +47,7 @@ async def test_a_cancelled_one_shot_comes_back_as_it_was_and_fires(wake_me: Wake
     assert [wake.wake_message for wake, _ in await wake_me.inbox()] == ["Tea"]
 
 
-async def test_a_paused_alarm_that_was_cancelled_comes_back_paused(wake_me: Wakeful) -> None:
+async def test_a_paused_alarm_that_was_cancelled_comes_back_paused(wake_me: LocalWakeful) -> None:
     alarm = await wake_me.set("in 2 hours", "Tea")
     await wake_me.pause(alarm.id, reason="holiday")
     await wake_me.cancel(alarm.id)
@@ -55,7 +55,9 @@ async def test_a_paused_alarm_that_was_cancelled_comes_back_paused(wake_me: Wake
     assert (back.alarm.status, back.alarm.paused_reason) == ("paused", "holiday")
 
 
-async def test_a_cancelled_one_shot_whose_time_has_passed_needs_a_new_one(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_cancelled_one_shot_whose_time_has_passed_needs_a_new_one(
+    wake_me: LocalWakeful, clock: ManualClock
+) -> None:
     alarm = await wake_me.set("in 1 hour", "Tea")
     await wake_me.cancel(alarm.id)
     await clock.advance(2 * HOUR)
@@ -67,7 +69,9 @@ async def test_a_cancelled_one_shot_whose_time_has_passed_needs_a_new_one(wake_m
     assert (back.alarm.status, back.alarm.next_fire_at) == ("active", clock.now() + 3 * HOUR)
 
 
-async def test_a_cancelled_series_goes_on_and_what_passed_is_on_record(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_cancelled_series_goes_on_and_what_passed_is_on_record(
+    wake_me: LocalWakeful, clock: ManualClock
+) -> None:
     alarm = await wake_me.set("every hour", "Look")
     await wake_me.cancel(alarm.id)
     await clock.advance(3 * HOUR)
@@ -80,13 +84,15 @@ async def test_a_cancelled_series_goes_on_and_what_passed_is_on_record(wake_me: 
     assert back.alarm.next_fire_at - gap.through == HOUR
 
 
-async def test_a_pause_is_taken_back(wake_me: Wakeful) -> None:
+async def test_a_pause_is_taken_back(wake_me: LocalWakeful) -> None:
     alarm = await wake_me.set("every hour", "Look")
     await wake_me.pause(alarm.id)
     assert intent((await wake_me.undo(alarm.id)).alarm) == intent(alarm)
 
 
-async def test_a_skip_is_taken_back_while_the_fire_is_ahead_and_it_fires(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_skip_is_taken_back_while_the_fire_is_ahead_and_it_fires(
+    wake_me: LocalWakeful, clock: ManualClock
+) -> None:
     alarm = await wake_me.set("every day at 9am", "Look")
     await wake_me.skip(alarm.id)
     back = await wake_me.undo(alarm.id)
@@ -96,7 +102,7 @@ async def test_a_skip_is_taken_back_while_the_fire_is_ahead_and_it_fires(wake_me
     assert await ends(wake_me, alarm.id) == [("waiting", "")]
 
 
-async def test_a_skip_of_a_fire_that_is_over_is_refused(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_skip_of_a_fire_that_is_over_is_refused(wake_me: LocalWakeful, clock: ManualClock) -> None:
     alarm = await wake_me.set("every hour", "Look")
     await wake_me.skip(alarm.id)
     await clock.advance(alarm.next_fire_at - clock.now())
@@ -115,14 +121,16 @@ async def test_a_skip_of_a_fire_that_is_over_is_refused(wake_me: Wakeful, clock:
         {"when": "in 5 hours", "kind": "once"},
     ],
 )
-async def test_an_edit_is_taken_back_with_all_that_it_changed(wake_me: Wakeful, changes: dict[str, object]) -> None:
+async def test_an_edit_is_taken_back_with_all_that_it_changed(
+    wake_me: LocalWakeful, changes: dict[str, object]
+) -> None:
     alarm = await wake_me.set("every weekday at 9am", "Tea", payload={"a": 1}, policy={"expires": 60})
     edited = await wake_me.update(alarm.id, **changes)  # type: ignore[arg-type]
     assert intent(edited.alarm) != intent(alarm)
     assert intent((await wake_me.undo(alarm.id)).alarm) == intent(alarm)
 
 
-async def test_a_report_since_is_not_a_change(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_report_since_is_not_a_change(wake_me: LocalWakeful, clock: ManualClock) -> None:
     alarm = await wake_me.set("every hour", "Look")
     await wake_me.update(alarm.id, wake_message="Listen")
     await clock.advance(HOUR)
@@ -132,7 +140,7 @@ async def test_a_report_since_is_not_a_change(wake_me: Wakeful, clock: ManualClo
     assert (await wake_me.undo(alarm.id)).alarm.wake_message == "Look"
 
 
-async def test_only_the_last_change_is_taken_back_and_once(wake_me: Wakeful) -> None:
+async def test_only_the_last_change_is_taken_back_and_once(wake_me: LocalWakeful) -> None:
     alarm = await wake_me.set("every hour", "one")
     await wake_me.update(alarm.id, wake_message="two")
     await wake_me.update(alarm.id, wake_message="three")
@@ -142,7 +150,7 @@ async def test_only_the_last_change_is_taken_back_and_once(wake_me: Wakeful) -> 
     assert (await wake_me.get(alarm.id)).wake_message == "two"
 
 
-async def test_what_changed_since_is_said(wake_me: Wakeful) -> None:
+async def test_what_changed_since_is_said(wake_me: LocalWakeful) -> None:
     alarm = await wake_me.set("every hour", "one")
     await wake_me.update(alarm.id, wake_message="two")
     await wake_me.snooze(alarm.id, "5h")
@@ -152,7 +160,7 @@ async def test_what_changed_since_is_said(wake_me: Wakeful) -> None:
         await wake_me.undo((await wake_me.set("in 1 hour", "new")).id)
 
 
-async def test_a_key_that_was_used_since_is_a_conflict(wake_me: Wakeful) -> None:
+async def test_a_key_that_was_used_since_is_a_conflict(wake_me: LocalWakeful) -> None:
     alarm = await wake_me.set("in 2 hours", "old", key="k")
     await wake_me.cancel(alarm.id)
     await wake_me.set("in 3 hours", "new", key="k", on_conflict="replace")
@@ -161,7 +169,7 @@ async def test_a_key_that_was_used_since_is_a_conflict(wake_me: Wakeful) -> None
     assert (await wake_me.get("k")).wake_message == "new"
 
 
-async def test_a_change_of_the_last_24_hours_and_no_older_one(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_change_of_the_last_24_hours_and_no_older_one(wake_me: LocalWakeful, clock: ManualClock) -> None:
     late, soon = [await wake_me.set("every hour", "x") for _ in range(2)]
     await wake_me.cancel(late.id)
     await clock.advance(timedelta(seconds=1))
@@ -172,7 +180,7 @@ async def test_a_change_of_the_last_24_hours_and_no_older_one(wake_me: Wakeful, 
     assert (await wake_me.undo(soon.id)).alarm.status == "active"
 
 
-async def test_former_values_are_shown_to_nobody_and_kept_once(wake_me: Wakeful, store: Store) -> None:
+async def test_former_values_are_shown_to_nobody_and_kept_once(wake_me: LocalWakeful, store: Store) -> None:
     alarm = await wake_me.set("every hour", "hunter2")
     for text in ("two", "three", "four"):
         await wake_me.update(alarm.id, wake_message=text)
@@ -185,7 +193,7 @@ async def test_former_values_are_shown_to_nobody_and_kept_once(wake_me: Wakeful,
     assert "three" in kept[0].reason
 
 
-async def test_values_that_are_too_long_are_not_kept_and_that_is_said(wake_me: Wakeful, store: Store) -> None:
+async def test_values_that_are_too_long_are_not_kept_and_that_is_said(wake_me: LocalWakeful, store: Store) -> None:
     alarm = await wake_me.set("every hour", "x", payload={"long": "x" * FORMER_LIMIT})
     await wake_me.update(alarm.id, payload={})
     assert max(len(event.reason) for event in await _latest(store, alarm)) < 1000
@@ -195,7 +203,7 @@ async def test_values_that_are_too_long_are_not_kept_and_that_is_said(wake_me: W
     assert (await wake_me.undo(alarm.id)).alarm.status == "active"
 
 
-async def test_another_owner_takes_nothing_back(wake_me: Wakeful) -> None:
+async def test_another_owner_takes_nothing_back(wake_me: LocalWakeful) -> None:
     alarm = await wake_me.set("every hour", "x", key="k")
     await wake_me.cancel(alarm.id)
     for name in (alarm.id, "k"):
@@ -204,7 +212,7 @@ async def test_another_owner_takes_nothing_back(wake_me: Wakeful) -> None:
     assert (await wake_me.get(alarm.id)).status == "cancelled"
 
 
-async def test_a_skip_or_a_pause_takes_no_time(wake_me: Wakeful) -> None:
+async def test_a_skip_or_a_pause_takes_no_time(wake_me: LocalWakeful) -> None:
     alarm = await wake_me.set("every hour", "x")
     await wake_me.pause(alarm.id)
     with pytest.raises(InvalidRequest, match="without a new time"):

@@ -15,7 +15,7 @@ from wakeful.errors import InvalidConfig, InvalidRequest, UnknownTarget
 from wakeful.model.alarm import Alarm
 from wakeful.model.requests import EditRequest
 from wakeful.process.application import build_targets
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.settings import Settings, load
 from wakeful.settings.values import users_of
 from wakeful.store import Store, Worker
@@ -50,7 +50,7 @@ class House:
         served = {"inbox": ServedTarget(Inbox(), 64)}
         for name, (kind, owners) in (TARGETS if only is None else only).items():
             served[name] = ServedTarget(self.heard, 64, users=users_of(self.settings, name, kind, owners))
-        self.wakeful = Wakeful(self.store, settings=self.settings, targets=served, clock=self.clock)
+        self.wakeful = LocalWakeful(self.store, settings=self.settings, targets=served, clock=self.clock)
         self.service = self.wakeful.service
 
     def draft(self, owner: str, target: str, **given: Any) -> Draft:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from wakeful.errors import Conflict, InvalidConfig, InvalidSchedule, NotFound, Unauthorized
 from wakeful.model.alarm import Alarm, Event, Policy
 from wakeful.model.requests import CreateRequest, ReportRequest
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.rules.lineage import author_of
 from wakeful.service import Alarms, Caller, TakenWake
 from wakeful.service.caller import WakeOrigin
@@ -28,11 +28,11 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def wake_me(store: Store, clock: ManualClock) -> Wakeful:
+def wake_me(store: Store, clock: ManualClock) -> LocalWakeful:
     return waking(store, clock, owner="ada")
 
 
-async def handed(wake_me: Wakeful, clock: ManualClock, **asked: Any) -> TakenWake:
+async def handed(wake_me: LocalWakeful, clock: ManualClock, **asked: Any) -> TakenWake:
     """A wake in somebody's hands."""
     await waiting(wake_me, clock, **asked)
     owner = asked.get("owner", "ada")
@@ -40,13 +40,13 @@ async def handed(wake_me: Wakeful, clock: ManualClock, **asked: Any) -> TakenWak
     return taken
 
 
-async def woken(wake_me: Wakeful, taken: TakenWake, via: str = "http") -> Alarms:
+async def woken(wake_me: LocalWakeful, taken: TakenWake, via: str = "http") -> Alarms:
     """The verbs of who has only the wake's token, as every door makes them."""
     owner, wake = await wake_behind(wake_me.service.store, taken.token, lasts=wake_me.settings.chain_token_lasts)
     return Alarms(wake_me.service, Caller(owner=owner, via=via, by="a wake", wake=wake))
 
 
-async def refused(wake_me: Wakeful, token: str) -> str:
+async def refused(wake_me: LocalWakeful, token: str) -> str:
     with pytest.raises(Unauthorized) as error:
         await wake_behind(wake_me.service.store, token, lasts=wake_me.settings.chain_token_lasts)
     assert error.value.field == "Authorization"
@@ -60,13 +60,15 @@ def asked(**fields: Any) -> CreateRequest:
 # Whose it is
 
 
-async def test_the_token_speaks_for_the_owner_of_its_wake(wake_me: Wakeful, store: Store, clock: ManualClock) -> None:
+async def test_the_token_speaks_for_the_owner_of_its_wake(
+    wake_me: LocalWakeful, store: Store, clock: ManualClock
+) -> None:
     taken = await handed(wake_me, clock, owner="eve")
     found = await wake_behind(store, taken.token, lasts=DAY)
     assert found == ("eve", WakeOrigin(taken.fire.id, taken.alarm.id))
 
 
-async def test_it_is_good_for_a_day_from_when_it_was_handed_out(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_it_is_good_for_a_day_from_when_it_was_handed_out(wake_me: LocalWakeful, clock: ManualClock) -> None:
     await waiting(wake_me, clock)
     await clock.advance(3 * DAY)  # in the inbox
     [taken] = await wake_me.inbox()
@@ -92,14 +94,14 @@ def test_a_length_that_makes_no_sense_is_refused(name: str, said: str) -> None:
     assert error.value.fix.startswith("Give ")
 
 
-async def test_it_ends_with_its_alarm(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_it_ends_with_its_alarm(wake_me: LocalWakeful, clock: ManualClock) -> None:
     taken = await handed(wake_me, clock, cron="@every 1h")
     await woken(wake_me, taken)
     await wake_me.cancel(taken.alarm.id)
     assert "the alarm of its wake was cancelled" in await refused(wake_me, taken.token)
 
 
-async def test_it_ends_with_the_alarm_that_its_chain_began_with(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_it_ends_with_the_alarm_that_its_chain_began_with(wake_me: LocalWakeful, clock: ManualClock) -> None:
     first = await handed(wake_me, clock, cron="@every 1h")
     child = (await (await woken(wake_me, first)).create(asked(when="in 1 minute"))).alarm
     await wake_me.completed(first.fire.id)
@@ -117,7 +119,7 @@ async def test_it_ends_with_the_alarm_that_its_chain_began_with(wake_me: Wakeful
 
 
 async def test_a_cancelled_chain_sets_no_more_also_when_its_root_has_fired(
-    wake_me: Wakeful, store: Store, clock: ManualClock
+    wake_me: LocalWakeful, store: Store, clock: ManualClock
 ) -> None:
     first = await handed(wake_me, clock)  # a one-shot: it has fired, and cannot be cancelled any more
     child = (await (await woken(wake_me, first)).create(asked(when="in 1 minute"))).alarm
@@ -133,7 +135,7 @@ async def test_a_cancelled_chain_sets_no_more_also_when_its_root_has_fired(
     assert "its chain was cancelled" in await refused(later, second.token)
 
 
-async def woken_child(wake_me: Wakeful, clock: ManualClock, child: Alarm) -> TakenWake:
+async def woken_child(wake_me: LocalWakeful, clock: ManualClock, child: Alarm) -> TakenWake:
     await clock.advance(max(timedelta(0), child.next_fire_at - clock.now()))
     await wake_me.run_due()
     [taken] = [one for one in await wake_me.inbox() if one.alarm.id == child.id]
@@ -141,7 +143,7 @@ async def woken_child(wake_me: Wakeful, clock: ManualClock, child: Alarm) -> Tak
 
 
 async def test_a_chain_is_cancelled_also_when_its_root_is_deleted(
-    wake_me: Wakeful, store: Store, clock: ManualClock
+    wake_me: LocalWakeful, store: Store, clock: ManualClock
 ) -> None:
     first = await handed(wake_me, clock)
     child = (await (await woken(wake_me, first)).create(asked(when="every hour"))).alarm
@@ -159,7 +161,7 @@ async def test_a_chain_is_cancelled_also_when_its_root_is_deleted(
 
 
 async def test_an_alarm_that_is_set_anew_after_its_chain_was_cancelled_wakes_with_a_good_token(
-    wake_me: Wakeful, clock: ManualClock
+    wake_me: LocalWakeful, clock: ManualClock
 ) -> None:
     first = await handed(wake_me, clock, key="daily")
     await wake_me.completed(first.fire.id)
@@ -172,7 +174,7 @@ async def test_an_alarm_that_is_set_anew_after_its_chain_was_cancelled_wakes_wit
 
 @pytest.mark.parametrize("many", ["create", "create_many", "create_each"])
 async def test_nothing_is_set_behind_a_cancelled_chain(
-    wake_me: Wakeful, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, many: str
+    wake_me: LocalWakeful, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, many: str
 ) -> None:
     first = await handed(wake_me, clock)
     agent = await woken(wake_me, first)
@@ -194,7 +196,7 @@ async def test_nothing_is_set_behind_a_cancelled_chain(
 
 
 async def test_a_token_of_before_the_key_was_changed_is_good_for_an_hour_more(
-    wake_me: Wakeful, store: Store, clock: ManualClock
+    wake_me: LocalWakeful, store: Store, clock: ManualClock
 ) -> None:
     taken = await handed(wake_me, clock)
     await wake_me.completed(taken.fire.id)
@@ -204,7 +206,7 @@ async def test_a_token_of_before_the_key_was_changed_is_good_for_an_hour_more(
     assert "the key it was made with was replaced" in await refused(wake_me, taken.token)
 
 
-async def test_nobody_else_can_make_one(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_nobody_else_can_make_one(wake_me: LocalWakeful, clock: ManualClock) -> None:
     one = await handed(wake_me, clock)
     two = await handed(wake_me, clock)
     mixed = one.token[:-43] + two.token[-43:]
@@ -213,7 +215,7 @@ async def test_nobody_else_can_make_one(wake_me: Wakeful, clock: ManualClock) ->
 
 
 async def test_of_an_alarm_that_is_deleted_it_is_good_no_more(
-    wake_me: Wakeful, store: Store, clock: ManualClock
+    wake_me: LocalWakeful, store: Store, clock: ManualClock
 ) -> None:
     taken = await handed(wake_me, clock)
     await wake_me.completed(taken.fire.id)
@@ -226,7 +228,7 @@ async def test_of_an_alarm_that_is_deleted_it_is_good_no_more(
 
 @pytest.mark.parametrize("said", ["", "somebody-elses@1"])
 async def test_the_parent_is_filled_in_whatever_the_caller_says(
-    wake_me: Wakeful, clock: ManualClock, said: str
+    wake_me: LocalWakeful, clock: ManualClock, said: str
 ) -> None:
     taken = await handed(wake_me, clock)
     other = await handed(wake_me, clock)
@@ -238,7 +240,7 @@ async def test_the_parent_is_filled_in_whatever_the_caller_says(
     assert (many.alarm.parent_fire, many.alarm.owner_did) == (taken.fire.id, "ada")
 
 
-async def test_the_chain_has_its_limits(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_the_chain_has_its_limits(wake_me: LocalWakeful, clock: ManualClock) -> None:
     taken = await handed(wake_me, clock)
     verbs = await woken(wake_me, taken)
     with pytest.raises(InvalidSchedule, match="may fire in 60 s at the earliest"):
@@ -255,7 +257,7 @@ async def test_the_chain_has_its_limits(wake_me: Wakeful, clock: ManualClock) ->
         await (await woken(wake_me, taken)).create(asked())
 
 
-async def test_a_repeated_request_is_the_same_alarm_also_of_a_series(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_repeated_request_is_the_same_alarm_also_of_a_series(wake_me: LocalWakeful, clock: ManualClock) -> None:
     verbs = await woken(wake_me, await handed(wake_me, clock))
     for when in ("in 2 hours", "every day at 9am"):
         first = await verbs.create(asked(when=when, idempotency_key=when))
@@ -285,7 +287,9 @@ async def test_alarms_that_multiply_stop_at_the_budget_of_their_chain(store: Sto
     assert "the budget of the chain" in (await wake_me.why(put_off[0].id)).summary
 
 
-async def test_a_copy_that_somebody_fires_has_the_words_of_who_wrote_them(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_copy_that_somebody_fires_has_the_words_of_who_wrote_them(
+    wake_me: LocalWakeful, clock: ManualClock
+) -> None:
     def of(via: str) -> Alarms:
         return Alarms(wake_me.service, Caller(owner="ada", via=via))
 
@@ -300,7 +304,7 @@ async def test_a_copy_that_somebody_fires_has_the_words_of_who_wrote_them(wake_m
 # The end of a series
 
 
-async def test_a_series_has_an_end_and_the_notes_say_so(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_a_series_has_an_end_and_the_notes_say_so(wake_me: LocalWakeful, clock: ManualClock) -> None:
     verbs = await woken(wake_me, await handed(wake_me, clock))
     created = await verbs.create(asked(when="every day at 9am"))
     made, notes = created.alarm, created.notes
@@ -317,7 +321,7 @@ async def test_how_long_a_series_goes_on_is_a_setting(store: Store, clock: Manua
     assert made.policy.ends_at == clock.now() + 3 * DAY
 
 
-async def test_what_the_owner_sets_ends_only_when_it_says_so(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_what_the_owner_sets_ends_only_when_it_says_so(wake_me: LocalWakeful, clock: ManualClock) -> None:
     taken = await handed(wake_me, clock)
     for limited in (True, False):
         owner = Alarms(wake_me.service, Caller(owner="ada", via="http", limited=limited))
@@ -326,7 +330,7 @@ async def test_what_the_owner_sets_ends_only_when_it_says_so(wake_me: Wakeful, c
 
 
 async def test_a_series_is_announced_renewed_by_a_report_and_goes_on(
-    wake_me: Wakeful, store: Store, clock: ManualClock
+    wake_me: LocalWakeful, store: Store, clock: ManualClock
 ) -> None:
     first = await handed(wake_me, clock)
     verbs = await woken(wake_me, first)
@@ -357,7 +361,7 @@ async def test_a_series_is_announced_renewed_by_a_report_and_goes_on(
     assert [one.alarm.id for one in await wake_me.inbox()] == [made.id]
 
 
-async def test_why_says_that_it_ends_soon(wake_me: Wakeful, store: Store, clock: ManualClock) -> None:
+async def test_why_says_that_it_ends_soon(wake_me: LocalWakeful, store: Store, clock: ManualClock) -> None:
     verbs = await woken(wake_me, await handed(wake_me, clock))
     made = (await verbs.create(asked(when="every day at 9am"))).alarm
     assert "unless a report with renew" not in (await wake_me.why(made.id)).summary
@@ -369,7 +373,7 @@ async def test_why_says_that_it_ends_soon(wake_me: Wakeful, store: Store, clock:
 # What it reaches
 
 
-async def world(wake_me: Wakeful, clock: ManualClock) -> tuple[Alarms, TakenWake, Alarm, Alarm]:
+async def world(wake_me: LocalWakeful, clock: ManualClock) -> tuple[Alarms, TakenWake, Alarm, Alarm]:
     """The verbs of a wake, the wake, an alarm of its chain, and another one of the same owner."""
     taken = await handed(wake_me, clock, wake_message="mine", key="root")
     verbs = await woken(wake_me, taken)
@@ -378,7 +382,7 @@ async def world(wake_me: Wakeful, clock: ManualClock) -> tuple[Alarms, TakenWake
     return verbs, taken, mine, other
 
 
-async def test_its_chain_is_found_and_nothing_else(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_its_chain_is_found_and_nothing_else(wake_me: LocalWakeful, clock: ManualClock) -> None:
     verbs, taken, mine, other = await world(wake_me, clock)
     assert [alarm.id for alarm in await verbs.find()] == [mine.id]
     assert [alarm.id for alarm in await verbs.find(root_id=other.id)] == [mine.id]
@@ -405,7 +409,7 @@ async def test_its_chain_is_found_and_nothing_else(wake_me: Wakeful, clock: Manu
     assert (await wake_me.fire_of(fired.fire.id)).status == "delivered"
 
 
-async def test_the_beginning_of_an_id_names_only_what_it_reaches(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_the_beginning_of_an_id_names_only_what_it_reaches(wake_me: LocalWakeful, clock: ManualClock) -> None:
     verbs, taken, mine, _ = await world(wake_me, clock)
     with pytest.raises(Conflict) as refused:
         await verbs.get(mine.id[:4])
@@ -413,7 +417,7 @@ async def test_the_beginning_of_an_id_names_only_what_it_reaches(wake_me: Wakefu
     assert {taken.alarm.id, mine.id} <= set(refused.value.message.replace(",", " ").split())
 
 
-async def test_similar_and_keys_tell_nothing_of_other_alarms(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_similar_and_keys_tell_nothing_of_other_alarms(wake_me: LocalWakeful, clock: ManualClock) -> None:
     verbs, _, _, other = await world(wake_me, clock)
     same = asked(wake_message="secret", when=other.next_fire_at.isoformat())
     owners = (await wake_me.create(same)).similar
@@ -430,7 +434,7 @@ async def test_similar_and_keys_tell_nothing_of_other_alarms(wake_me: Wakeful, c
     assert len(await verbs.find()) == 2
 
 
-async def test_of_its_chain_it_replaces_only_what_a_wake_has_set(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_of_its_chain_it_replaces_only_what_a_wake_has_set(wake_me: LocalWakeful, clock: ManualClock) -> None:
     verbs, taken, mine, _ = await world(wake_me, clock)
     for refusing in (
         verbs.create(asked(idempotency_key="root", on_conflict="replace")),
@@ -445,7 +449,7 @@ async def test_of_its_chain_it_replaces_only_what_a_wake_has_set(wake_me: Wakefu
     assert replaced.alarm.parent_fire == taken.fire.id
 
 
-async def test_many_are_cancelled_only_within_its_chain(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_many_are_cancelled_only_within_its_chain(wake_me: LocalWakeful, clock: ManualClock) -> None:
     verbs, taken, mine, other = await world(wake_me, clock)
     unread = await waiting(wake_me, clock, wake_message="mine, in the inbox")
     assert [alarm.id for alarm in (await verbs.cancel_many(text="mine", dry_run=True)).alarms] == [mine.id]
@@ -459,13 +463,13 @@ async def test_many_are_cancelled_only_within_its_chain(wake_me: Wakeful, clock:
     assert "was cancelled" in await refused(wake_me, taken.token)
 
 
-async def test_it_reports_on_its_own_fire(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_it_reports_on_its_own_fire(wake_me: LocalWakeful, clock: ManualClock) -> None:
     verbs, taken, _, _ = await world(wake_me, clock)
     done = await verbs.report(taken.alarm.id, ReportRequest(outcome="completed", result="done"))
     assert (done.fire.id, done.fire.status) == (taken.fire.id, "completed")
 
 
-async def test_what_the_other_changes_are_refused_out_of_reach_too(wake_me: Wakeful, clock: ManualClock) -> None:
+async def test_what_the_other_changes_are_refused_out_of_reach_too(wake_me: LocalWakeful, clock: ManualClock) -> None:
     """A door does not even offer them: whoever calls one by mistake changes nothing of the owner's."""
     verbs, _, _, other = await world(wake_me, clock)
     for calling in (

@@ -9,7 +9,7 @@ from tests.acting import acting
 from wakeful.clock import Clock
 from wakeful.dispatcher import ServedTarget
 from wakeful.model.alarm import Alarm
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.settings import Settings
 from wakeful.store import Store
 from wakeful.targets.inbox import Inbox
@@ -18,12 +18,12 @@ from wakeful.testing import ManualClock
 HOUR = timedelta(hours=1)
 
 
-def waking(store: Store, clock: Clock, **settings: Any) -> Wakeful:
+def waking(store: Store, clock: Clock, **settings: Any) -> LocalWakeful:
     served = {"inbox": ServedTarget(Inbox(), 64)}
-    return Wakeful(store, settings=Settings(**settings), targets=served, clock=clock)
+    return LocalWakeful(store, settings=Settings(**settings), targets=served, clock=clock)
 
 
-async def waiting(wake_me: Wakeful, clock: ManualClock, **asked: Any) -> Alarm:
+async def waiting(wake_me: LocalWakeful, clock: ManualClock, **asked: Any) -> Alarm:
     """An alarm that has fired into the inbox."""
     usual = {} if "cron" in asked else {"delay": 60}
     owner = asked.pop("owner", wake_me.caller.owner)
@@ -33,6 +33,6 @@ async def waiting(wake_me: Wakeful, clock: ManualClock, **asked: Any) -> Alarm:
     return alarm
 
 
-async def ends(wake_me: Wakeful, id: str) -> list[tuple[str, str]]:
+async def ends(wake_me: LocalWakeful, id: str) -> list[tuple[str, str]]:
     """How its fires stand, the latest first."""
     return [(fire.status, fire.reason) for fire in await acting(wake_me.service, "").fires(id)]

@@ -23,7 +23,7 @@ from bench.reads import fill, reads
 from msgspec import Struct
 
 from tests.dashboard.test_plans import _nodes, _noted_by_apsw, _noted_by_asyncpg, _rows, _steps
-from wakeful.process.application import Wakeful, build
+from wakeful.process.application import LocalWakeful, build
 from wakeful.service.change import LATEST
 from wakeful.settings import Settings
 from wakeful.store import AlarmQuery, EventQuery, FireQuery
@@ -149,7 +149,7 @@ class Asked(dict[str, str]):
 
 
 @asynccontextmanager
-async def asking(world: World, names: set[str]) -> AsyncIterator[tuple[Wakeful, dict[str, Any]]]:
+async def asking(world: World, names: set[str]) -> AsyncIterator[tuple[LocalWakeful, dict[str, Any]]]:
     """The reads, bounded so that a few hundred rows are many."""
     async with build(world.settings) as alarms:
         store: Any = alarms.service.store
@@ -182,14 +182,14 @@ async def asking(world: World, names: set[str]) -> AsyncIterator[tuple[Wakeful, 
         yield alarms, reads(alarms, world.template, world.now) | bounded
 
 
-async def _similar(alarms: Wakeful, id: str) -> None:
+async def _similar(alarms: LocalWakeful, id: str) -> None:
     store = alarms.service.store
     alarm = await store.get(id)
     assert alarm is not None
     await store.similar(alarm, among=100)
 
 
-def _forget_former(alarms: Wakeful) -> str:
+def _forget_former(alarms: LocalWakeful) -> str:
     """What each change writes that can be undone. It finds its rows among the events, so it is looked at as a read."""
     store: Any = alarms.service.store
     sql: str = store._sql["forget_former"]

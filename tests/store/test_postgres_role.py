@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 import wakeful
-from wakeful.process.application import build
+from wakeful.process.application import build, open_local
 from wakeful.service.tokens import TokenVerbs
 from wakeful.settings import Settings
 from wakeful.testing import store_of
@@ -81,14 +81,14 @@ async def test_a_role_that_owns_its_schema_is_enough_for_all_of_it(own_world: Wo
 
 async def test_it_reads_no_table_of_anybody_else(own_world: World, roles: tuple[str, str]) -> None:
     await run(own_world, statements("one role"), roles)
-    async with wakeful.open(own_world.dsn_as(roles[0]), schema=roles[0]) as alarms:
+    async with open_local(own_world.dsn_as(roles[0]), schema=roles[0]) as alarms:
         with pytest.raises(wakeful.WakefulError, match="permission denied"):
             await store_of(alarms).access.check_rows(f"select * from {own_world.alarms}", within=30)
 
 
 async def test_a_serving_role_does_all_of_it_but_migrate(own_world: World, roles: tuple[str, str]) -> None:
     await run(own_world, statements("one role"), roles)
-    async with wakeful.open(own_world.dsn_as(roles[0]), schema=roles[0]):
+    async with open_local(own_world.dsn_as(roles[0]), schema=roles[0]):
         pass  # as `wakeful db migrate` does
     await run(own_world, statements("two roles"), roles)
     await everything(own_world, roles[1], roles[0])

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-import wakeful
 from wakeful.errors import InvalidConfig
 from wakeful.model.outcome import Completed, Failed, Snoozed
+from wakeful.process.application import open_local
 from wakeful.rules.wake import Wake
 from wakeful.targets import Target
 from wakeful.targets.handler import Handler, Snooze
@@ -308,7 +308,7 @@ async def test_plain_functions_run_beside_each_other_up_to_the_limit(handler: Op
 
 
 async def test_a_plain_function_is_not_handed_what_would_wait_long_for_a_thread(tmp_path: Path) -> None:
-    async with wakeful.open(tmp_path / "w.db", total_concurrency=1000) as alarms:
+    async with open_local(tmp_path / "w.db", total_concurrency=1000) as alarms:
         for name, function in (("plain", plain_echo), ("async", echo)):
             alarms.handler(name)(function)
         alarms.handler("few", concurrency=3)(echo)

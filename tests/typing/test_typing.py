@@ -6,12 +6,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from starlette.testclient import TestClient
 
 from tests.interfaces.world import serving
-from tests.typing import keywords
+from tests.typing import keywords, verbs
 from tests.typing.programs import own_tests, remote_client, script, web_app, worker
 from wakeful.testing.alarms_for_tests import SteppedWakeful
 
@@ -103,5 +104,6 @@ def test_mypy_finds_every_mistake_and_nothing_else(mistaken: tuple[Path, set[tup
     assert not re.search(r"typing/programs/.*: error", done.stdout), done.stdout
 
 
-def test_the_keywords_are_those_that_are_declared() -> None:
-    assert keywords.PLACE.read_text() == keywords.written(), "run ./scripts/keywords"
+@pytest.mark.parametrize("generated", [keywords, verbs], ids=["keywords", "verbs"])
+def test_what_is_generated_is_what_is_declared(generated: ModuleType) -> None:
+    assert generated.PLACE.read_text() == generated.written(), "run ./scripts/keywords"

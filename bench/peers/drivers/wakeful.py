@@ -17,6 +17,7 @@ from bench import bare
 from bench.peers.drivers import measuring
 from bench.peers.drivers.worker_process import Handled, WorkerProcess
 from wakeful.model.requests import CreateRequest
+from wakeful.process.application import open_local
 from wakeful.process.server import run_process, tune_interpreter
 
 FAR = datetime(2040, 1, 1, tzinfo=UTC)
@@ -93,7 +94,7 @@ def create(given: dict[str, Any]) -> dict[str, Any]:
     place, jobs = place_of(given), given["jobs"]
 
     async def run() -> float:
-        async with wakeful.open(**place) as alarms:
+        async with open_local(**place) as alarms:
             tune_interpreter(alarms)  # as `wakeful serve` does
 
             async def one(number: int) -> None:
@@ -111,7 +112,7 @@ def bulk(given: dict[str, Any]) -> dict[str, Any]:
     place, jobs = place_of(given), given["jobs"]
 
     async def run() -> float:
-        async with wakeful.open(**place) as alarms:
+        async with open_local(**place) as alarms:
             tune_interpreter(alarms)
             started = time.perf_counter()
             for some in measuring.pieces(jobs):
@@ -173,12 +174,12 @@ def each_woken_once(handled: list[Handled], jobs: int) -> None:
 
 
 async def _migrated(place: dict[str, Any]) -> None:
-    async with wakeful.open(**place):
+    async with open_local(**place):
         pass
 
 
 async def _created(place: dict[str, Any], asked: list[CreateRequest]) -> None:
-    async with wakeful.open(**place) as alarms:
+    async with open_local(**place) as alarms:
         alarms.handler("noop")(_never)
         for some in measuring.pieces(len(asked)):
             await alarms.create_many([asked[number] for number in some])

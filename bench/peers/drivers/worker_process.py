@@ -73,13 +73,14 @@ def _work(told: Connection, count: Any, place: dict[str, Any], handler: bool) ->
 async def _handle(told: Connection, count: Any, place: dict[str, Any], handler: bool) -> None:
     import wakeful
     from wakeful.model.alarm import fire_id
+    from wakeful.process.application import open_local
     from wakeful.process.server import tune_interpreter
 
     alarms: list[str] = []
     due: list[datetime] = []
     begun: list[float] = []
     opening = time.perf_counter()
-    async with wakeful.open(**place) as clock:
+    async with open_local(**place) as clock:
         tune_interpreter(clock)  # as `wakeful worker` does
 
         async def noop(wake: wakeful.Wake) -> None:

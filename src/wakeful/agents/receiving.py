@@ -24,10 +24,9 @@ from wakeful.clock import Clock, SystemClock
 from wakeful.errors import Conflict, InvalidConfig, InvalidRequest, StoreUnavailable, TooMany, WakefulError
 from wakeful.model.alarm import INBOX, Fire
 from wakeful.model.requests import ReportRequest
-from wakeful.remote.address import ServerAddress
-from wakeful.remote.connection import ServerConnection
-from wakeful.remote.decoding import FetchedWake, fire_read, taken_of
+from wakeful.remote.connection import ServerAddress, ServerConnection
 from wakeful.remote.serving import InboxWorker
+from wakeful.remote.wire import FetchedWake, fire_read, taken_of
 from wakeful.service import TakenWake
 from wakeful.targets.handler import Handler, HandlerFunction
 from wakeful.targets.signing import BadSignature, key, verify

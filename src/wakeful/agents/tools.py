@@ -29,7 +29,9 @@ def tools(
     words; what is refused is an answer too, with what to do instead.
     """
     plain = isinstance(alarms, SyncWakeful)
-    bound = _Tools(alarms.clock if isinstance(alarms, SyncWakeful) else alarms, conversation_id, target, parent_fire)
+    bound = _Tools(
+        alarms.asynchronous if isinstance(alarms, SyncWakeful) else alarms, conversation_id, target, parent_fire
+    )
     made: list[Tool] = [bound.alarm_set, bound.alarm_list, bound.alarm_move, bound.alarm_cancel]
     return [_waited(alarms, tool) for tool in made] if plain else made
 
@@ -110,7 +112,7 @@ class _Tools:
         return f"Cancelled: {_name(changed.alarm)}."
 
     async def _said(self, what: str, alarm: Alarm, notes: list[str]) -> str:
-        now = (await self._alarms.service.now()).isoformat(timespec="seconds")
+        now = (await self._alarms.now()).isoformat(timespec="seconds")
         return " ".join([f"{what}: {_name(alarm)}, {_next(alarm)}. It is {now} now.", *notes])
 
 

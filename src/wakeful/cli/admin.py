@@ -22,7 +22,7 @@ from wakeful.cli.output import clean, utc
 from wakeful.cli.tasks import scheduled_tasks
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidRequest, NotFound
-from wakeful.process.application import Wakeful, build, build_copy_end, build_store, build_targets
+from wakeful.process.application import LocalWakeful, Wakeful, build, build_copy_end, build_store, build_targets
 from wakeful.python.client import check_target
 from wakeful.rules.wake import Wake
 from wakeful.runtime.logs import shown
@@ -95,7 +95,7 @@ def _settings(**flags: Any) -> Settings:
 
 
 def _stay(
-    run: Callable[[Wakeful], Awaitable[None]],
+    run: Callable[[LocalWakeful], Awaitable[None]],
     settings: Settings,
     *,
     create: bool = False,
@@ -122,7 +122,7 @@ def target_ls() -> None:
     """
 
     async def do(alarms: Wakeful) -> tuple[list[TargetStatus], datetime]:
-        return await alarms.targets(), await alarms.service.now()
+        return await alarms.targets(), await alarms.now()
 
     targets, now = asked().run(do)
     rows = [(one.target, one.state, str(one.workers), _remark(one)) for one in targets]
@@ -148,7 +148,7 @@ def _remark(status: TargetStatus) -> str:
 def target_pause(name: str, reason: str) -> None:
     """Deliver nothing to a target until it is resumed."""
     asked().settings()  # whoever asks a server is told that this needs the database
-    state = asked().run(
+    state = asked().run_local(
         lambda alarms: alarms.service.targets.pause(name, by=alarms.settings.owner, reason=reason), creates=True
     )
     _state(state, "paused")
@@ -159,7 +159,7 @@ def target_pause(name: str, reason: str) -> None:
 def target_resume(name: str) -> None:
     """Deliver to a paused target again."""
     asked().settings()
-    _state(asked().run(lambda alarms: alarms.service.targets.resume(name, by=alarms.settings.owner)), "ok")
+    _state(asked().run_local(lambda alarms: alarms.service.targets.resume(name, by=alarms.settings.owner)), "ok")
 
 
 def _state(state: TargetState, word: str) -> None:
@@ -219,7 +219,7 @@ def purge_command(older_than: str, all_owners: bool, dry_run: bool, yes: bool) -
     length = _with_unit(older_than)
     owner = "" if all_owners else asked().settings().owner
     whose = "of all owners" if all_owners else f"of the owner {clean(owner)}"
-    counts = asked().run(lambda alarms: alarms.service.count_old(length, owner=owner))
+    counts = asked().run_local(lambda alarms: alarms.service.count_old(length, owner=owner))
     if dry_run:
         fields = {name: str(count) for name, count in counts.items()} | {"deleted": "nothing: this is a dry run"}
         asked().output.record(fields, counts | {"deleted": 0, "dry_run": True})
@@ -229,7 +229,7 @@ def purge_command(older_than: str, all_owners: bool, dry_run: bool, yes: bool) -
         if not click.confirm(f"Delete {shown} {whose}, finished more than {older_than} ago?", err=True):
             click.echo("note: nothing was deleted", err=True)
             return 1
-    count = asked().run(lambda alarms: alarms.service.purge(length, owner=owner))
+    count = asked().run_local(lambda alarms: alarms.service.purge(length, owner=owner))
     asked().output.record({"deleted": str(count)}, {"deleted": count})
     return 0
 

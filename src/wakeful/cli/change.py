@@ -63,7 +63,7 @@ def is_chosen(given: dict[str, Any]) -> bool:
 
 
 async def _found(alarms: Wakeful, given: dict[str, Any], statuses: tuple[str, ...]) -> Found:
-    now = await alarms.service.now()
+    now = await alarms.now()
     filters: dict[str, Any] = {
         "status": statuses,
         "target": given.get("target") or "",
@@ -124,7 +124,7 @@ def agreed_ids(
 
 async def _named(alarms: Wakeful, ids: tuple[str, ...]) -> Found:
     found = [await alarms.get(id) for id in ids]
-    return list({alarm.id: alarm for alarm in found}.values()), await alarms.service.now()
+    return list({alarm.id: alarm for alarm in found}.values()), await alarms.now()
 
 
 async def to_cancel(alarms: Wakeful, given: dict[str, Any], statuses: tuple[str, ...]) -> Found:
@@ -161,7 +161,7 @@ def picked_fires(id: str, given: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 async def _failed(alarms: Wakeful, id: str, given: dict[str, Any]) -> tuple[list[Fire], datetime]:
-    now = await alarms.service.now()
+    now = await alarms.now()
     if id:
         return [await alarms.fire_of(id)], now
     fires = await _fires(
@@ -225,7 +225,7 @@ def _each(ids: tuple[str, ...], verb: Verb, noun: str = "alarms") -> int:
                 done.append(await verb(alarms, id))
             except WakefulError as error:
                 refused.append(error)
-        return done, refused, await alarms.service.now()
+        return done, refused, await alarms.now()
 
     done, refused, now = asked().run(do)
     if done or asked().json:
@@ -282,10 +282,10 @@ def cancel_command(ids: tuple[str, ...], everything: bool, reason: str, **given:
 
 async def _cancel_all(alarms: Wakeful, ids: tuple[str, ...], reason: str) -> tuple[int, datetime]:
     if not reason:
-        return await alarms.reset(), await alarms.service.now()
+        return await alarms.reset(), await alarms.now()
     for id in ids:
         await alarms.cancel(id, reason=reason)
-    return len(ids), await alarms.service.now()
+    return len(ids), await alarms.now()
 
 
 @click.command("pause", cls=Command)
@@ -395,7 +395,7 @@ def fire_command(id: str) -> int:
 
 def _report(say: Callable[[Wakeful], Awaitable[ChangedFire]]) -> None:
     async def do(alarms: Wakeful) -> tuple[ChangedFire, datetime]:
-        return await say(alarms), await alarms.service.now()
+        return await say(alarms), await alarms.now()
 
     done, now = asked().run(do)
     tell_notes(done.notes)
@@ -491,7 +491,7 @@ def signal_command(name: str, payload: str | None) -> int:
         check_payload(raw_text(given))  # also before it is sent to a server
 
     async def do(alarms: Wakeful) -> tuple[Signalled, datetime]:
-        return await alarms.signal(name, given), await alarms.service.now()
+        return await alarms.signal(name, given), await alarms.now()
 
     done, now = asked().run(do)
     out = asked().output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -16,10 +17,11 @@ from wakeful.errors import WakefulError
 if TYPE_CHECKING:
     from wakeful.cli.output import Output
     from wakeful.cli.times import ShellZone
-    from wakeful.process.application import Wakeful
+    from wakeful.process.application import LocalWakeful, Wakeful
     from wakeful.settings import Settings
 
 T = TypeVar("T")
+W = TypeVar("W")
 
 
 @dataclass
@@ -38,7 +40,7 @@ class CliContext:
         A flag counts before a variable, and the name of a profile before WAKEFUL_URL.
         """
         from wakeful.errors import InvalidConfig
-        from wakeful.remote.address import server_in
+        from wakeful.remote.connection import server_in
 
         flags = {"--db": self.db, "--url": self.server_url, "--profile": self.profile}
         if len(said := [name for name, value in flags.items() if value]) > 1:
@@ -80,30 +82,46 @@ class CliContext:
     def run(
         self, verb: Callable[[Wakeful], Awaitable[T]], *, creates: bool = False, delivers: bool = False, **flags: Any
     ) -> T:
-        """Open the database, or speak to the server that is named, run a verb, and close it.
+        """Open the database, or speak to the server that is named, run a verb, and close it; see `run_local`."""
+        from wakeful.errors import InvalidConfig
+        from wakeful.process.application import open_server
+
+        url, token = self.server()
+        if not url:
+            return self.run_local(verb, creates=creates, delivers=delivers, **flags)
+        if self.owner:
+            raise InvalidConfig("a token says whose alarms they are", field="--owner", fix="Leave it out.")
+        return _run(open_server(url, token), verb)
+
+    def run_local(
+        self,
+        verb: Callable[[LocalWakeful], Awaitable[T]],
+        *,
+        creates: bool = False,
+        delivers: bool = False,
+        **flags: Any,
+    ) -> T:
+        """The same for what needs the database itself: where a server is named, it is refused.
 
         `creates`: a database is made where there is none yet. `delivers`: the targets are built too, for whoever runs
         the dispatcher.
         """
-        import asyncio
-
         from wakeful.cli.database import check_database
-        from wakeful.errors import InvalidConfig
-        from wakeful.process.application import build, open_server
+        from wakeful.process.application import build
 
-        url, token = self.server()
-        if url and self.owner:
-            raise InvalidConfig("a token says whose alarms they are", field="--owner", fix="Leave it out.")
-        settings = None if url else self.settings(**flags)
-        if settings is not None:
-            check_database(settings, creates=creates)
+        settings = self.settings(**flags)
+        check_database(settings, creates=creates)
+        return _run(build(settings, via="cli", delivers=delivers), verb)
 
-        async def opened() -> T:
-            local = None if settings is None else build(settings, via="cli", delivers=delivers)
-            async with local or open_server(url, token) as alarms:
-                return await verb(alarms)
 
-        return asyncio.run(opened())
+def _run(closed: AbstractAsyncContextManager[W], verb: Callable[[W], Awaitable[T]]) -> T:
+    import asyncio
+
+    async def opened() -> T:
+        async with closed as alarms:
+            return await verb(alarms)
+
+    return asyncio.run(opened())
 
 
 def asked() -> CliContext:

@@ -24,7 +24,7 @@ from wakeful.clock import SystemClock
 from wakeful.errors import InvalidRequest, InvalidSchedule
 from wakeful.model.alarm import Alarm, Fire, Kind
 from wakeful.model.requests import CreateRequest, OnConflict, PolicyRequest
-from wakeful.process.application import Wakeful
+from wakeful.process.application import LocalWakeful, Wakeful
 from wakeful.rules.wanted import decode
 from wakeful.runtime.os_signals import ending_run
 from wakeful.schedule import Understood, is_rule, parse
@@ -89,7 +89,7 @@ def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any], *, wait: boo
     payload = payload_of(given.pop("payload"))
 
     async def do(alarms: Wakeful) -> tuple[Created, datetime, Fire | None, ShellZone]:
-        now = await alarms.service.now()
+        now = await alarms.now()
         own = zone if named else await own_zone(alarms, zone)
         wanted = CreateRequest(
             wake_message=message, when=text, timezone=own.name, payload=payload, policy=policy, **given
@@ -188,7 +188,7 @@ _PENDING: Final = ("active", "paused")
 async def settled(alarms: Wakeful, alarm: Alarm) -> Fire | None:
     """The fire of a one-shot alarm once it is delivered or given up; None where the alarm ended without one."""
     async with _delivering(alarms, alarm):
-        moment = asked().output.when(alarm.next_fire_at, await alarms.service.now())
+        moment = asked().output.when(alarm.next_fire_at, await alarms.now())
         click.echo(f"note: waiting until it fires: {moment}; Ctrl-C ends the waiting, not the alarm", err=True)
         while True:
             now = await alarms.get(alarm.id)
@@ -204,7 +204,7 @@ async def settled(alarms: Wakeful, alarm: Alarm) -> Fire | None:
 async def _delivering(alarms: Wakeful, alarm: Alarm) -> AsyncIterator[None]:
     """Deliver in this process where no worker does: otherwise the waiting would have no end."""
     # Whoever answers us at a server delivers there as well.
-    if alarms.service.is_remote or (await alarms.service.targets.served()).get(alarm.target):
+    if not isinstance(alarms, LocalWakeful) or (await alarms.service.targets.served()).get(alarm.target):
         yield
         return
     click.echo("note: no worker is running on this database: this command delivers while it waits", err=True)
@@ -347,7 +347,7 @@ def set_command(file: str) -> None:
     async def do(alarms: Wakeful) -> tuple[list[Created], datetime]:
         made = await alarms.create_many(wanted)
         tell_notes(dict.fromkeys(note for one in made for note in one.notes))
-        return made, await alarms.service.now()
+        return made, await alarms.now()
 
     _tell_all(*asked().run(do, creates=True))
 

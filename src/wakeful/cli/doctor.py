@@ -23,7 +23,7 @@ from wakeful.clock import SystemClock
 from wakeful.errors import InvalidConfig, InvalidRequest, StoreUnavailable, WakefulError
 from wakeful.http.security.auth import is_loopback
 from wakeful.process.application import build
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.schedule.zone_rules import zone_data
 from wakeful.service import diagnosis
 from wakeful.service.diagnosis import Finding, audited
@@ -83,7 +83,7 @@ async def _examined(settings: Settings, *, audit: bool) -> list[Finding]:
 
 
 @asynccontextmanager
-async def _unmigrated(settings: Settings) -> AsyncIterator[Wakeful]:
+async def _unmigrated(settings: Settings) -> AsyncIterator[LocalWakeful]:
     """Opened as it is: whoever asks how it is does not want it changed."""
     # A big file takes a while to look through.
     alarms = build(msgspec.structs.replace(settings, read_within=_PATIENCE), via="cli")
@@ -100,7 +100,7 @@ def _missing(settings: Settings) -> Finding | None:
     return Finding("database", "fail", said, "wakeful serve makes it; so does the first alarm. Or name another: --db.")
 
 
-async def _examine(alarms: Wakeful, store: Store, *, audit: bool) -> list[Finding]:
+async def _examine(alarms: LocalWakeful, store: Store, *, audit: bool) -> list[Finding]:
     settings = alarms.settings
     inspected = await store.maintenance.inspect()
     findings = diagnosis.database(inspected, _where(settings))
@@ -122,7 +122,7 @@ async def _examine(alarms: Wakeful, store: Store, *, audit: bool) -> list[Findin
     return findings
 
 
-async def _running(alarms: Wakeful, store: Store) -> list[Finding]:
+async def _running(alarms: LocalWakeful, store: Store) -> list[Finding]:
     """What is told by the tables: who delivers, where to, what is late, who is let in."""
     settings, service = alarms.settings, alarms.service
     here, now = SystemClock().now(), await store.now()
@@ -145,7 +145,7 @@ async def _running(alarms: Wakeful, store: Store) -> list[Finding]:
     ]
 
 
-async def _unusable(alarms: Wakeful) -> list[Finding]:
+async def _unusable(alarms: LocalWakeful) -> list[Finding]:
     """A target with which `serve` would refuse to start."""
     try:
         await alarms.check_targets()

@@ -21,7 +21,7 @@ from wakeful.transfer.ics import KEYS
 
 if TYPE_CHECKING:
     from wakeful.model.alarm import Alarm
-    from wakeful.service import Alarms
+    from wakeful.python.verbs import Verbs
     from wakeful.transfer.ics import FoundEvent
 
 
@@ -146,7 +146,7 @@ def tried(event: FoundEvent) -> ImportedEvent:
     return ImportedEvent(event, WOULD if event.coming else PAST)
 
 
-async def import_events(alarms: Alarms, found: Sequence[FoundEvent]) -> list[ImportedEvent]:
+async def import_events(alarms: Verbs, found: Sequence[FoundEvent]) -> list[ImportedEvent]:
     """Do it. An event that is refused is left out with the reason, and the others are taken over."""
     waiting = await _waiting(alarms)
     done: list[ImportedEvent] = []
@@ -163,7 +163,7 @@ async def import_events(alarms: Alarms, found: Sequence[FoundEvent]) -> list[Imp
     return done
 
 
-async def _waiting(alarms: Alarms) -> dict[str, list[Alarm]]:
+async def _waiting(alarms: Verbs) -> dict[str, list[Alarm]]:
     """The alarms of earlier imports that still wait, by what the keys of their event begin with."""
     found: dict[str, list[Alarm]] = {}
     last: Alarm | None = None
@@ -175,7 +175,7 @@ async def _waiting(alarms: Alarms) -> dict[str, list[Alarm]]:
     return found
 
 
-async def _take_over(alarms: Alarms, event: FoundEvent, waiting: Sequence[Alarm]) -> ImportedEvent:
+async def _take_over(alarms: Verbs, event: FoundEvent, waiting: Sequence[Alarm]) -> ImportedEvent:
     """Make the alarms here what the event says: all of them at once, before those that it has no more are cancelled."""
     known = {alarm.idempotency_key: alarm for alarm in waiting}
     for one in event.coming:

@@ -87,7 +87,7 @@ def wait_command(
         raise InvalidRequest(f"{most} is more than {MOST}", field="-n", fix=f"Give 1 to {MOST}.")
 
     async def do(alarms: Wakeful) -> tuple[list[TakenWake], datetime]:
-        return await _wakes(alarms, wanted, most or 1, done), await alarms.service.now()
+        return await _wakes(alarms, wanted, most or 1, done), await alarms.now()
 
     found, now = asked().run(do)
     out = asked().output

@@ -12,7 +12,7 @@ from wakeful.cli.context import Command, asked
 from wakeful.cli.profiles import forget_profile, keep_profile
 from wakeful.errors import InvalidConfig
 from wakeful.process.application import open_server
-from wakeful.remote.address import server_address
+from wakeful.remote.connection import server_address
 
 
 @click.command("login", cls=Command)

@@ -16,7 +16,7 @@ from wakeful.cli.context import Command, asked
 from wakeful.clock import SystemClock
 from wakeful.errors import InvalidConfig
 from wakeful.http.security.auth import SCOPES, Auth, Principal
-from wakeful.process.application import Wakeful, build_store
+from wakeful.process.application import LocalWakeful, build_store
 from wakeful.python.client import has_mcp
 from wakeful.settings import Settings
 
@@ -48,7 +48,7 @@ def mcp_command(
     settings = asked().settings(**flags)
     log_to_stderr(settings.log_level, settings.log_format, hide=settings.secrets)
 
-    async def answer(alarms: Wakeful) -> None:
+    async def answer(alarms: LocalWakeful) -> None:
         from wakeful.mcp import stdio
 
         async with _asking(alarms.settings) as principal_of:
@@ -57,7 +57,7 @@ def mcp_command(
                 log.info("MCP on stdio, store %s", shown(alarms.settings.db))
                 await stdio(alarms.service, alarms.settings, principal_of, host)
 
-    asked().run(answer, creates=True, delivers=True, **flags)
+    asked().run_local(answer, creates=True, delivers=True, **flags)
 
 
 @contextlib.asynccontextmanager
@@ -81,7 +81,7 @@ async def _asking(settings: Settings) -> AsyncIterator[Callable[[Any], Awaitable
 
 
 @contextlib.asynccontextmanager
-async def _dispatching(alarms: Wakeful, *, wanted: bool) -> AsyncIterator[None]:
+async def _dispatching(alarms: LocalWakeful, *, wanted: bool) -> AsyncIterator[None]:
     """Dispatch, where that is wanted, until the agent goes or a signal comes; what is in flight comes down first."""
     loop, running = asyncio.get_running_loop(), None
     if wanted:

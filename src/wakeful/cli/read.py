@@ -41,7 +41,7 @@ def ls_command(
     statuses = (status,) if status else () if everything else ("active", "paused")
 
     async def do(alarms: Wakeful) -> tuple[list[Alarm], datetime]:
-        now = await alarms.service.now()
+        now = await alarms.now()
         filters = {
             "status": statuses,
             "kind": given["kind"] or "",
@@ -101,7 +101,7 @@ def show_command(id: str, count: int) -> None:
 
     async def do(alarms: Wakeful) -> tuple[Alarm, list[Fire], datetime]:
         alarm = await alarms.get(id)
-        return alarm, await alarms.fires(alarm.id, limit=count) if count else [], await alarms.service.now()
+        return alarm, await alarms.fires(alarm.id, limit=count) if count else [], await alarms.now()
 
     alarm, fires, now = asked().run(do)
     shown: dict[str, Any] = views.view(alarm) | {"when": words(alarm)}
@@ -161,7 +161,7 @@ def history_command(status: HistoryStatus | None, target: str, after: str | None
     """
 
     async def do(alarms: Wakeful) -> tuple[list[HistoryEntry], datetime]:
-        now = await alarms.service.now()
+        now = await alarms.now()
         begin = since(after, "since", now)
         found = await alarms.history(status=status or "", target=target, since=begin, limit=limit)
         tell_notes(found.notes)
@@ -179,7 +179,7 @@ def failed_command(limit: int) -> None:
     """
 
     async def do(alarms: Wakeful) -> tuple[list[HistoryEntry], datetime]:
-        return await alarms.failed(limit=limit), await alarms.service.now()
+        return await alarms.failed(limit=limit), await alarms.now()
 
     _entries(*asked().run(do), empty="No fire has failed.")
 
@@ -231,7 +231,7 @@ def agenda_command(hours: float, limit: int) -> None:
     async def do(alarms: Wakeful) -> tuple[list[tuple[datetime, Alarm]], datetime]:
         found = await alarms.agenda(hours=hours, limit=limit)
         tell_notes(found.notes)
-        return found, await alarms.service.now()
+        return found, await alarms.now()
 
     coming, now = asked().run(do)
     out = asked().output
@@ -254,7 +254,7 @@ def stats_command() -> None:
     """Count alarms and fires."""
 
     async def do(alarms: Wakeful) -> tuple[Stats, datetime]:
-        return await alarms.stats(), await alarms.service.now()
+        return await alarms.stats(), await alarms.now()
 
     stats, now = asked().run(do)
     counts = msgspec.structs.asdict(stats)

@@ -66,7 +66,7 @@ def budget_command(id: str) -> None:
     """
 
     async def do(alarms: Wakeful) -> tuple[list[BudgetUse], datetime]:
-        return await alarms.budget(id), await alarms.service.now()
+        return await alarms.budget(id), await alarms.now()
 
     used, now = asked().run(do)
     out = asked().output

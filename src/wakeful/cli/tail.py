@@ -18,7 +18,7 @@ from wakeful.clock import SystemClock
 from wakeful.errors import NotFound, TooMany
 from wakeful.model.alarm import Alarm
 from wakeful.process.application import Wakeful
-from wakeful.remote.events import RESET
+from wakeful.remote.connection import RESET
 from wakeful.schedule import zone
 from wakeful.service import views
 from wakeful.service.diagnosis import length

@@ -73,7 +73,7 @@ async def _connect(settings: Settings, table: str) -> tuple[bool, dict[str, str]
 
 
 def _disconnect() -> None:
-    name, count = asked().run(lambda alarms: alarms.service.tasks.disconnect())
+    name, count = asked().run_local(lambda alarms: alarms.service.tasks.disconnect())
     said = {"disconnected": name or "nothing: no table was connected", "cancelled": f"{count} alarms"}
     asked().output.record(said, {"table": name, "cancelled": count})
 

@@ -12,7 +12,8 @@ from wakeful.clock import Clock, SystemClock
 from wakeful.errors import InvalidConfig, InvalidRequest, nearest
 from wakeful.model.alarm import INBOX
 from wakeful.model.keywords import OpenKeywords
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
+from wakeful.python.program import Wakeful
 from wakeful.rules.users import Users
 from wakeful.schedule import duration
 from wakeful.settings import ROUTER, Settings, load
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from wakeful.store.copying import CopyEnd
     from wakeful.targets import Target
 
-__all__ = ["Wakeful", "build", "open", "open_sync"]
+__all__ = ["LocalWakeful", "Wakeful", "build", "open", "open_sync"]
 
 
 def open(
@@ -55,6 +56,18 @@ def open(
         return open_server(url, token, clock=clock)
     if token is not None:
         raise InvalidConfig("a token is for a server", field="token", fix="Give its address, https://…, with it.")
+    return open_local(db, owner=owner, config=config, clock=clock, **settings)
+
+
+def open_local(
+    db: str | os.PathLike[str] | None = None,
+    *,
+    owner: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    clock: Clock | None = None,
+    **settings: Unpack[OpenKeywords],
+) -> LocalWakeful:
+    """The same in a database, whatever server the environment names: with its `service` and `dispatcher`."""
     flags = {"db": None if db is None else os.fspath(db), "owner": owner, **settings}
     unknown = set(settings) - set(Settings.__struct_fields__)
     if unknown:
@@ -90,7 +103,7 @@ def open_sync(
 
 def _server(db: str | os.PathLike[str] | None) -> str:
     """The server that is meant; empty where it is a database."""
-    from wakeful.remote.address import is_server, server_in
+    from wakeful.remote.connection import is_server, server_in
 
     if db is None:
         return server_in(os.environ)
@@ -111,13 +124,13 @@ def build(
     via: str = "python",
     delivers: bool = True,
     store: Store | None = None,
-) -> Wakeful:
+) -> LocalWakeful:
     """The alarms in the database of the settings, or in a store that is there already.
 
     One that delivers nothing knows its targets by name and does not build them: what they are built of takes longer to
     import than a command of the shell to run.
     """
-    return Wakeful(
+    return LocalWakeful(
         build_store(settings, clock) if store is None else store,
         settings=settings,
         targets=build_targets(settings, clock) if delivers else {},

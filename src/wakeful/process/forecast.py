@@ -21,7 +21,7 @@ from wakeful.dispatcher import ServedTarget
 from wakeful.errors import InvalidRequest
 from wakeful.model.alarm import PENDING, Alarm, Fire
 from wakeful.model.outcome import Completed, Outcome
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
 from wakeful.rules.wake import Wake
 from wakeful.schedule import split_zone
 from wakeful.schedule.zones import transition, zone
@@ -182,7 +182,7 @@ async def forecast(
     clock, done = JumpingClock(since), _Done(cost)
     store = scratch(clock)
     served = {name: ServedTarget(done, places, breaks=False) for name, places in known.items()}
-    async with Wakeful(store, settings=settings, targets=served, clock=clock) as simulated:
+    async with LocalWakeful(store, settings=settings, targets=served, clock=clock) as simulated:
         for at in range(0, len(alarms), _PAGE):
             await store.add(alarms[at : at + _PAGE])
         closed = {
@@ -227,7 +227,7 @@ async def _pending(store: Store) -> AsyncIterator[Alarm]:
 
 
 async def _run(
-    simulated: Wakeful,
+    simulated: LocalWakeful,
     store: Store,
     clock: JumpingClock,
     targets: Sequence[str],

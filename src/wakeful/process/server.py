@@ -34,7 +34,7 @@ from wakeful.http.security.auth import Auth, is_loopback
 from wakeful.http.security.connection import Connection, ConnectionLimiter, raise_limit, room
 from wakeful.http.websocket import MESSAGE_LIMIT
 from wakeful.process.processes import ParentLink
-from wakeful.python.client import Reachable, Wakeful, has_mcp
+from wakeful.python.client import LocalWakeful, Reachable, has_mcp
 from wakeful.runtime import systemd
 from wakeful.runtime.logs import log_to_stderr, shown
 from wakeful.runtime.os_signals import handling_signals, stopped_by_signals
@@ -73,8 +73,8 @@ def run_process(main: Coroutine[Any, Any, None]) -> None:
 
 
 async def stay(
-    alarms: Wakeful,
-    run: Callable[[Wakeful], Awaitable[None]],
+    alarms: LocalWakeful,
+    run: Callable[[LocalWakeful], Awaitable[None]],
     *,
     create: bool = False,
     parent: ParentLink | None = None,
@@ -101,7 +101,7 @@ async def stay(
             await alarms.close()
 
 
-async def _tell_systemd(alarms: Wakeful) -> None:
+async def _tell_systemd(alarms: LocalWakeful) -> None:
     """Say again and again that this process is alive. A loop that stands still says nothing, and is restarted.
 
     So is one whose dispatcher does not run any more. A database that is away does not call for a restart: waiting for
@@ -113,7 +113,7 @@ async def _tell_systemd(alarms: Wakeful) -> None:
         await alarms.service.clock.sleep(interval)
 
 
-def is_alive(alarms: Wakeful) -> bool:
+def is_alive(alarms: LocalWakeful) -> bool:
     """Whether this process is as it should be: the loop of its dispatcher, if it has one, runs."""
     pulse = alarms._pulse()
     return pulse is None or not pulse.stuck
@@ -123,7 +123,7 @@ def _file(db: str) -> str | None:
     return None if "://" in db else os.path.abspath(db)
 
 
-async def _opened(alarms: Wakeful) -> bool:
+async def _opened(alarms: LocalWakeful) -> bool:
     """Open the database, waiting for it if that can help, else raise. False: told to stop meanwhile."""
     stopped, wait = asyncio.Event(), FIRST_WAIT
     with stopped_by_signals(stopped.set):
@@ -156,7 +156,7 @@ async def _unless(stopped: asyncio.Event, doing: asyncio.Future[Any]) -> None:
 
 
 async def serve(
-    alarms: Wakeful, *, ready: Callable[[str], None] | None = None, parent: ParentLink | None = None
+    alarms: LocalWakeful, *, ready: Callable[[str], None] | None = None, parent: ParentLink | None = None
 ) -> None:
     """Dispatch and answer HTTP until told to stop. `ready` is called with the address once connections are accepted.
 
@@ -172,7 +172,7 @@ async def serve(
 
 
 async def _serve_at(
-    listener: socket.socket, alarms: Wakeful, ready: Callable[[str], None] | None, parent: ParentLink | None
+    listener: socket.socket, alarms: LocalWakeful, ready: Callable[[str], None] | None, parent: ParentLink | None
 ) -> None:
     url = alarms.settings.local_url
     app = alarms.asgi()
@@ -200,7 +200,7 @@ async def _serve_at(
 
 
 @contextlib.asynccontextmanager
-async def _telling_apart(alarms: Wakeful, parent: ParentLink | None) -> AsyncIterator[None]:
+async def _telling_apart(alarms: LocalWakeful, parent: ParentLink | None) -> AsyncIterator[None]:
     """Health and metrics of one of several processes, at a port of its own if there is one."""
     if parent is None or not alarms.settings.metrics_port:
         yield
@@ -215,7 +215,7 @@ async def _telling_apart(alarms: Wakeful, parent: ParentLink | None) -> AsyncIte
             await answering
 
 
-async def work(alarms: Wakeful, *, ready: Callable[[], None] | None = None) -> None:
+async def work(alarms: LocalWakeful, *, ready: Callable[[], None] | None = None) -> None:
     """Dispatch until told to stop; with the setting `metrics_port`, also serve health and metrics."""
     await _prepare(alarms)
     listener = await _listen(alarms, "metrics_port") if alarms.settings.metrics_port else None
@@ -242,7 +242,7 @@ async def work(alarms: Wakeful, *, ready: Callable[[], None] | None = None) -> N
         await _both(alarms, answering, stop)
 
 
-async def _prepare(alarms: Wakeful) -> None:
+async def _prepare(alarms: LocalWakeful) -> None:
     """What comes before the first delivery: checks that may refuse to start, and warnings."""
     await alarms.check_targets()
     await alarms.service.calendars.read()
@@ -250,7 +250,7 @@ async def _prepare(alarms: Wakeful) -> None:
     await _tell_of_tasks(alarms)
 
 
-async def _direct_rows(alarms: Wakeful) -> None:
+async def _direct_rows(alarms: LocalWakeful) -> None:
     """Send rows that another program inserts without a target to the default target, where the settings name one."""
     name = alarms.settings.sql_target
     if not name:
@@ -270,7 +270,7 @@ async def _direct_rows(alarms: Wakeful) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _telling_of_targets(alarms: Wakeful) -> AsyncIterator[None]:
+async def _telling_of_targets(alarms: LocalWakeful) -> AsyncIterator[None]:
     """Warn of targets that cannot be reached, while the start goes on: nothing that is due waits for that."""
 
     async def tell(name: str, target: Reachable) -> None:
@@ -294,7 +294,7 @@ async def _telling_of_targets(alarms: Wakeful) -> AsyncIterator[None]:
         await asyncio.gather(*asking, return_exceptions=True)
 
 
-async def _tell_of_tasks(alarms: Wakeful) -> None:
+async def _tell_of_tasks(alarms: LocalWakeful) -> None:
     """Warn about a table of tasks that is not connected: its tasks would never run."""
     if await alarms.service.tasks.unwatched():
         log.warning(
@@ -304,7 +304,7 @@ async def _tell_of_tasks(alarms: Wakeful) -> None:
         )
 
 
-async def _tell_of_tokens(alarms: Wakeful) -> None:
+async def _tell_of_tokens(alarms: LocalWakeful) -> None:
     """Warn if no valid token is left, so that every request would be refused."""
     settings = alarms.settings
     if settings.did_auth or await alarms.service.has_tokens() or not is_loopback(settings.host):
@@ -316,7 +316,7 @@ async def _tell_of_tokens(alarms: Wakeful) -> None:
         )
 
 
-async def _dashboard(alarms: Wakeful, link: SignInLink, parent: ParentLink | None) -> str | None:
+async def _dashboard(alarms: LocalWakeful, link: SignInLink, parent: ParentLink | None) -> str | None:
     """Where the dashboard is, with a link that signs in where a token is needed and only this machine is served.
 
     Not with `public_url`: there the output is likely kept where more people read it than may act.
@@ -330,7 +330,7 @@ async def _dashboard(alarms: Wakeful, link: SignInLink, parent: ParentLink | Non
     return f"dashboard: {settings.local_url}/login?once={secret} (signs you in once, within 10 minutes)"
 
 
-def _window(alarms: Wakeful) -> Starlette:
+def _window(alarms: LocalWakeful) -> Starlette:
     """Return `/healthz`, `/readyz` and `/metrics` behind the same middleware as the full API."""
     store = alarms._store  # its own: what is told is how this process's dispatcher finds it
     routes = health.routes(
@@ -345,7 +345,7 @@ def _window(alarms: Wakeful) -> Starlette:
     return app
 
 
-def tune_interpreter(alarms: Wakeful) -> None:
+def tune_interpreter(alarms: LocalWakeful) -> None:
     """Tune the interpreter for a long-running process.
 
     While something is being delivered, threads take turns every 50 µs instead of every 5 ms: the thread that writes to
@@ -364,7 +364,7 @@ def tune_interpreter(alarms: Wakeful) -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
-async def _both(alarms: Wakeful, answering: asyncio.Task[None], stop: Callable[[], None]) -> None:
+async def _both(alarms: LocalWakeful, answering: asyncio.Task[None], stop: Callable[[], None]) -> None:
     """Run the dispatcher and the server together. When one ends, for whatever reason, so does the other."""
     dispatching = asyncio.create_task(alarms.dispatcher.run(), name="wakeful dispatcher")
     try:
@@ -377,7 +377,7 @@ async def _both(alarms: Wakeful, answering: asyncio.Task[None], stop: Callable[[
         await asyncio.gather(answering, dispatching)
 
 
-def _config(alarms: Wakeful, app: Starlette) -> uvicorn.Config:
+def _config(alarms: LocalWakeful, app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         lifespan="on",
@@ -397,7 +397,7 @@ def _config(alarms: Wakeful, app: Starlette) -> uvicorn.Config:
 
 
 async def _listen(
-    alarms: Wakeful, setting: Literal["port", "metrics_port"], *, is_shared: bool = False
+    alarms: LocalWakeful, setting: Literal["port", "metrics_port"], *, is_shared: bool = False
 ) -> socket.socket:
     settings, port = alarms.settings, getattr(alarms.settings, setting)
     try:

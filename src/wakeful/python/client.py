@@ -7,10 +7,10 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import nullcontext
 from importlib.util import find_spec
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from wakeful.clock import Clock, SystemClock
 from wakeful.errors import InvalidConfig, InvalidRequest
 from wakeful.ids import Ids
 from wakeful.model.alarm import INBOX
+from wakeful.python.program import F, lifespan, running
 from wakeful.rules.users import Users
 from wakeful.runtime.metrics import Metrics
 from wakeful.runtime.os_signals import ending_run
@@ -36,11 +37,8 @@ if TYPE_CHECKING:
     from wakeful.dispatcher import Dispatcher, DispatcherHealth, MakeFeature, ServedTarget
     from wakeful.service.live import LiveEvent
     from wakeful.targets import Target
-    from wakeful.targets.handler import HandlerFunction
 
 log = logging.getLogger("wakeful.client")
-
-F = TypeVar("F", bound="HandlerFunction")
 
 
 @runtime_checkable
@@ -68,8 +66,8 @@ class Reachable(Protocol):
     async def reach(self) -> str: ...
 
 
-class Wakeful(Alarms):
-    """The alarm clock of one owner on one store.
+class LocalWakeful(Alarms):
+    """The alarms of one owner in one store.
 
     >>> async with wakeful.open("wakeful.db") as alarms:
     ...     alarm = await alarms.set("tomorrow at 9am", "Check the grant portal")
@@ -284,34 +282,8 @@ class Wakeful(Alarms):
         for name, served in self._served.items():
             await check_target(name, served.target, self.settings)
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[Self]:
-        """Dispatch in the background for as long as the block lasts.
-
-        >>> async with alarms.running():
-        ...     alarm = await alarms.set("in 5 seconds", "Check the grant portal")
-
-        A dispatcher that ends before the block does is logged at once, and its error is raised at the end.
-        """
-        dispatching = asyncio.create_task(self.run(signals=False), name="wakeful")
-        dispatching.add_done_callback(_tell_if_broken)
-        try:
-            yield self
-        finally:
-            dispatching.cancel()
-            await asyncio.wait((dispatching,))
-        if not dispatching.cancelled():
-            dispatching.result()
-
-    @asynccontextmanager
-    async def lifespan(self, app: object = None) -> AsyncIterator[None]:
-        """For Starlette and FastAPI: open the store with the application, dispatch while it serves, then close.
-
-        >>> from starlette.applications import Starlette
-        >>> app = Starlette(lifespan=wakeful.open("wakeful.db").lifespan)
-        """
-        async with self, self.running():
-            yield
+    running = running
+    lifespan = lifespan
 
     async def run_due(self) -> int:
         """Deliver what is due now and return how many, for tests and for programs with their own loop.
@@ -356,11 +328,6 @@ class Wakeful(Alarms):
 
     def _pulse(self) -> DispatcherHealth | None:
         return None if self._dispatcher is None else self._dispatcher.health
-
-
-def _tell_if_broken(dispatching: asyncio.Task[None]) -> None:
-    if not dispatching.cancelled() and (error := dispatching.exception()) is not None:
-        log.error("the dispatcher has ended: %s: %s", type(error).__name__, error)
 
 
 def has_mcp() -> bool:

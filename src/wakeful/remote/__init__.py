@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wakeful.remote.address import ServerAddress as ServerAddress
-from wakeful.remote.address import server_address as server_address
+from wakeful.remote.connection import ServerAddress as ServerAddress
+from wakeful.remote.connection import server_address as server_address
 
 if TYPE_CHECKING:
     from wakeful.remote.client import RemoteWakeful as RemoteWakeful

@@ -1,66 +1,61 @@
-"""The remote client: every verb of `Wakeful`, asked of a server.
+"""The remote client: the verbs as requests to a server. Rules are the server's.
 
-It is a `Wakeful`, so what takes one takes this one: the command line, `open_sync`, a program's own functions. Rules
-are the server's; here is only how each verb is said over HTTP (those that only read: looking.py). What needs the
-database itself says so.
+Most verbs are a line: the verb of `Alarms` whose signature it has, the operation of the HTTP interface that does it,
+and how the answer is read. The others follow, with what has no operation of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext
-from datetime import datetime, timedelta
-from typing import Any, Final, NoReturn, Self, TypeVar, Unpack, cast
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Self, TypeVar, Unpack, get_args
 
-import msgspec
-from msgspec import UNSET
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from wakeful.clock import Clock, SystemClock
 from wakeful.errors import InvalidRequest, NotFound, WakefulError
-from wakeful.model.alarm import INBOX, Alarm, Fire
-from wakeful.model.keywords import SetKeywords, UpdateKeywords
+from wakeful.model.alarm import ALARM_STATUSES, FIRE_STATUSES, INBOX, Alarm, Fire, FireStatus, Kind, is_fire_id
+from wakeful.model.keywords import SetKeywords
 from wakeful.model.owner_settings import OwnerSettingsView, SettingsRequest
 from wakeful.model.requests import CreateRequest, EditRequest, ReportRequest, When
-from wakeful.remote.address import ServerAddress
-from wakeful.remote.connection import Answered, ServerConnection
-from wakeful.remote.decoding import (
-    alarm_of,
-    alarm_path,
-    alarms_of,
-    body_of,
-    created_of,
-    fields_of,
-    fire_path,
-    fire_read,
-    is_said,
-    length,
-    notes_of,
-    signalled_of,
-    taken_of,
-    value,
-)
-from wakeful.remote.events import followed
-from wakeful.remote.looking import RemoteLookVerbs
-from wakeful.remote.problems import error_of
+from wakeful.moments import cursor_text
+from wakeful.python.program import F, lifespan, running
+from wakeful.remote import wire
+from wakeful.remote.connection import Answered, ServerAddress, ServerConnection, error_of, followed
 from wakeful.remote.serving import InboxWorker
-from wakeful.rules.arguments import argument_named, request_fields, set_arguments
+from wakeful.remote.wire import field, maybe, path_of, query_text, value, whole
+from wakeful.rules.arguments import accepted, argument_named, request_fields, set_arguments
+from wakeful.rules.budget import BudgetUse
 from wakeful.rules.signals import check_signal_name
-from wakeful.rules.wanted import json_of, request_of, span
+from wakeful.rules.wanted import json_of
 from wakeful.runtime.os_signals import ending_run
-from wakeful.service import Alarms, Changed, ChangedFire, Created, Noted, Service, Signalled, TakenWake
-from wakeful.service.cancel import Cancelled
+from wakeful.schedule import Understood
+from wakeful.schedule.days_off import without_days_off
+from wakeful.service import Alarms, Changed, ChangedFire, Created, Noted, Signalled, TakenWake, Why
+from wakeful.service.change import set_settings, update_alarm
 from wakeful.service.create import log_created
+from wakeful.service.history import STATUSES
 from wakeful.service.live import LiveEvent
-from wakeful.service.report import log_repeated
+from wakeful.service.read import Cursor, list_pending
+from wakeful.service.watch import TargetStatus
 from wakeful.settings import Settings
-from wakeful.targets.handler import Handler, HandlerFunction
+from wakeful.store import Matches, Stats
+from wakeful.targets.handler import Handler
 
-F = TypeVar("F", bound=HandlerFunction)
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
 FETCHED_AT_ONCE: Final = 100
 LONGEST_WAIT: Final = 60.0
-_LOCAL_ONLY: Final = ("_store", "_served", "_implied", "_task_target", "metrics", "caller")
+PAGE: Final = 500
+PREVIEWED: Final = 100
+NOT_SENT: Final = ("most",)  # a server limits the size of its answers by itself
+_REPORT: Final = "POST /v1/fires/{fire_id}/report"
 
 
 def needs_the_database(what: str) -> InvalidRequest:
@@ -71,43 +66,71 @@ def needs_the_database(what: str) -> InvalidRequest:
     )
 
 
-def _settings_of(told: Answered) -> OwnerSettingsView:
-    return msgspec.json.decode(msgspec.json.encode(told), type=OwnerSettingsView)
+def asks(
+    like: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+    operation: str,
+    read: Callable[[Answered], R],
+    *,
+    says: dict[str, str] | None = None,
+    known: Mapping[str, Sequence[str]] | None = None,
+    repeatable: bool | None = None,
+    **names: str,
+) -> Callable[Concatenate[RemoteWakeful, P], Coroutine[Any, Any, R]]:
+    """A verb that is one request. What its path does not take goes into the query of a GET or DELETE, else the body.
+
+    `says`: what is sent besides the arguments. `known`: the words that an argument may be. `repeatable`: whether it
+    does the same twice as once; reading does. `names`: what the operation calls an argument.
+    """
+    arguments_of = _binding(like, known or {})
+
+    @functools.wraps(like)
+    async def verb(self: RemoteWakeful, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        arguments = arguments_of(self, *args, **kwargs)
+        return read(await self._ask_with(operation, arguments, says or {}, names, repeatable))
+
+    return verb
 
 
-class RemoteService:
-    """The little of a service that a door asks for besides the verbs: what time it is there."""
+def finds(
+    like: Callable[Concatenate[Any, P], Coroutine[Any, Any, Matches[Alarm]]],
+) -> Callable[Concatenate[RemoteWakeful, P], Coroutine[Any, Any, Matches[Alarm]]]:
+    """`find`, whose filters are those of the service: page by page."""
+    arguments_of = _binding(like, {"status": ALARM_STATUSES, "kind": get_args(Kind)})
 
-    is_remote = True
+    @functools.wraps(like)
+    async def verb(self: RemoteWakeful, /, *args: P.args, **kwargs: P.kwargs) -> Matches[Alarm]:
+        said = arguments_of(self, *args, **kwargs)
+        limit, cursor, most = said.pop("limit"), said.pop("cursor"), said.pop("most")
+        after = (cursor.created_at, cursor.id) if isinstance(cursor, Alarm) else cursor
+        said["q"] = said.pop("text")
+        return await self._pages(
+            "GET /v1/alarms", said, lambda told: wire.alarms_of(told["alarms"]), limit, after, most
+        )
 
-    def __init__(self, connection: ServerConnection, settings: Settings) -> None:
-        self._connection = connection
-        self.settings = settings
-
-    async def now(self) -> datetime:
-        return self._connection.now()
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        raise needs_the_database(f"`{name}`")
+    return verb
 
 
-class RemoteWakeful(RemoteLookVerbs):
+def _binding(like: Callable[..., Any], known: Mapping[str, Sequence[str]]) -> Callable[..., dict[str, Any]]:
+    """How the arguments of a verb are read by their names, defaults included; `known`: the words that one may be."""
+    signature = inspect.signature(like)
+
+    def arguments_of(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        _, *given = bound.arguments.items()  # without the first, which is who asks
+        return {name: accepted(name, said, known[name]) if name in known else said for name, said in given}
+
+    return arguments_of
+
+
+class RemoteWakeful:
     """One owner's alarms on a server: the token says whose. For `async with wakeful.open("https://…") as alarms`."""
 
     def __init__(self, address: ServerAddress, *, clock: Clock | None = None) -> None:
-        # Not `super().__init__`: that opens a store. Whatever is inherited only says other verbs in another way.
         self._clock = clock or SystemClock()
         self._connection = ServerConnection(address, self._clock)
-        self.settings = Settings(db=address.url)
-        self.service = cast(Service, RemoteService(self._connection, self.settings))
         self._inbox_worker = InboxWorker(self, self._clock)
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name in _LOCAL_ONLY:
-            raise needs_the_database(f"`{name.strip('_')}`")
-        raise AttributeError(name)
+        self.settings = Settings(db=address.url)
 
     async def __aenter__(self) -> Self:
         """Ask once: a wrong address or token is said here, and the server tells its time and its zone."""
@@ -117,14 +140,80 @@ class RemoteWakeful(RemoteLookVerbs):
             await self.close()
             raise
         self.settings = replace(self.settings, timezone=value(told, "timezone", str))
-        self.service.settings = self.settings
         return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
     async def close(self) -> None:
         await self._inbox_worker.close()
         await self._connection.close()
 
-    # Set
+    async def _ask(self, operation: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> Answered:
+        """Send a request: `more` is what `ServerConnection.ask` takes."""
+        method, path = operation.split(" ")
+        return await self._connection.ask(method, path_of(path, arguments or {}), **more)
+
+    async def _ask_with(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        says: dict[str, str],
+        names: Mapping[str, str],
+        repeatable: bool | None,
+    ) -> Answered:
+        sent = {
+            names.get(name, name): given
+            for name, given in arguments.items()
+            if name not in NOT_SENT and f"{{{name}}}" not in operation
+        }
+        if operation.startswith(("GET", "DELETE")):
+            query = says | {name: query_text(given) for name, given in sent.items()}
+            return await self._ask(operation, arguments, query=query, repeatable=repeatable)
+        body = says | {name: wire.json_value(given) for name, given in sent.items() if given is not None}
+        return await self._ask(operation, arguments, body=body if sent else None, repeatable=repeatable)
+
+    # Verbs that are one request
+
+    fire = asks(Alarms.fire, "POST /v1/alarms/{id}/fire", wire.created_of)
+    pause = asks(Alarms.pause, "POST /v1/alarms/{id}/pause", wire.changed_of)
+    resume = asks(Alarms.resume, "POST /v1/alarms/{id}/resume", wire.changed_of)
+    snooze = asks(Alarms.snooze, "POST /v1/alarms/{id}/snooze", wire.changed_of, wait="for")
+    skip = asks(Alarms.skip, "POST /v1/alarms/{id}/skip", wire.changed_of)
+    undo = asks(Alarms.undo, "POST /v1/alarms/{id}/undo", wire.changed_of)
+    cancel = asks(Alarms.cancel, "DELETE /v1/alarms/{id}", wire.changed_of, repeatable=True)
+    cancel_many = asks(Alarms.cancel_many, "POST /v1/alarms/cancel", wire.cancelled_of, repeatable=True)
+    reset = asks(Alarms.reset, "DELETE /v1/alarms", field("cancelled", int), says={"all": "true"})
+
+    completed = asks(Alarms.completed, _REPORT, wire.completed_of, says={"outcome": "completed"}, repeatable=True)
+    delivery_failed = asks(Alarms.delivery_failed, _REPORT, wire.fire_read, says={"outcome": "failed"}, repeatable=True)
+    working = asks(Alarms.working, _REPORT, wire.fire_read, says={"outcome": "working"}, repeatable=True, note="result")
+    snooze_fire = asks(Alarms.snooze_fire, _REPORT, wire.fire_read, says={"outcome": "snooze"}, wait="for")
+
+    get = asks(Alarms.get, "GET /v1/alarms/{id}", wire.alarm_of)
+    details = asks(Alarms.details, "GET /v1/alarms/{id}", wire.details_of)
+    fire_of = asks(Alarms.fire_of, "GET /v1/fires/{fire_id}", wire.fire_read)
+    history = asks(Alarms.history, "GET /v1/history", wire.history_of, known={"status": STATUSES})
+    failed = asks(Alarms.failed, "GET /v1/failed", lambda told: wire.entries_of(told, "failed"))
+    stats = asks(Alarms.stats, "GET /v1/stats", whole(Stats))
+    agenda = asks(Alarms.agenda, "GET /v1/agenda", wire.agenda_of)
+    targets = asks(Alarms.targets, "GET /v1/targets", field("targets", list[TargetStatus]))
+    budget = asks(Alarms.budget, "GET /v1/budget", field("budget", list[BudgetUse]), id="alarm_id")
+    overview = asks(Alarms.overview, "GET /v1/overview", wire.overview_of)
+    recent_events = asks(
+        Alarms.recent_events, "GET /v1/events/recent", field("events", list[LiveEvent]), whats="events"
+    )
+    owner_settings = asks(Alarms.owner_settings, "GET /v1/settings", whole(OwnerSettingsView))
+
+    # Verbs that say another one with Python's own arguments
+
+    update = update_alarm
+    set_owner_settings = set_settings
+    pending = list_pending
+
+    # Set and change
 
     async def set(self, when: When = "", wake_message: str = "", **fields: Unpack[SetKeywords]) -> Alarm:
         said, origin = set_arguments(when, wake_message, fields)
@@ -138,174 +227,68 @@ class RemoteWakeful(RemoteLookVerbs):
 
     async def create(self, asked: CreateRequest, *, origin: tuple[str, str] = ("", "")) -> Created:
         if any(origin):
-            field = "created_by" if origin[0] else "created_via"
-            raise InvalidRequest("a server records by itself who asks", field=field, fix="Leave it out.")
+            name = "created_by" if origin[0] else "created_via"
+            raise InvalidRequest("a server records by itself who asks", field=name, fix="Leave it out.")
         is_named = bool(asked.idempotency_key) and asked.on_conflict in (None, "return")
-        told = await self._ask("POST", "/v1/alarms", body=body_of(asked), repeatable=is_named)
-        return created_of(told)
+        return wire.created_of(await self._ask("POST /v1/alarms", body=wire.body_of(asked), repeatable=is_named))
 
     async def create_many(self, asked: Sequence[CreateRequest]) -> list[Created]:
-        return [self._created(one) for one in await self._batch(asked, {"all_or_none": "true"})]
+        return [wire.created_in_batch(one) for one in await self._batch(asked, {"all_or_none": "true"})]
 
     async def create_each(self, asked: Sequence[CreateRequest]) -> list[Created | WakefulError]:
         return [
-            self._created(one) if "alarm" in one else error_of(value(one, "status", int), bytes(one["problem"]))
+            wire.created_in_batch(one) if "alarm" in one else error_of(value(one, "status", int), bytes(one["problem"]))
             for one in await self._batch(asked, {})
         ]
 
     async def _batch(self, asked: Sequence[CreateRequest], query: dict[str, str]) -> list[Answered]:
         if not asked:
             return []
-        body = {"alarms": [body_of(one) for one in asked]}
+        body = {"alarms": [wire.body_of(one) for one in asked]}
         are_named = all(one.idempotency_key for one in asked)
-        told = await self._ask("POST", "/v1/alarms/batch", query, body=body, repeatable=are_named)
+        told = await self._ask("POST /v1/alarms/batch", query=query, body=body, repeatable=are_named)
         return value(told, "results", list[Answered])
-
-    def _created(self, one: Answered) -> Created:
-        """One of many that were set."""
-        is_known = value(one, "status", int) == 200
-        return Created(alarm_of(fields_of(one["alarm"])), deduped=is_known, notes=notes_of(one))
-
-    async def fire(self, id: str) -> Created:
-        return created_of(await self._ask("POST", f"{alarm_path(id)}/fire"))
-
-    # Settings
-
-    async def owner_settings(self) -> OwnerSettingsView:
-        return _settings_of(await self._ask("GET", "/v1/settings"))
-
-    async def change_settings(self, asked: SettingsRequest) -> OwnerSettingsView:
-        body = {name: said for name, said in asdict(asked).items() if said is not UNSET}
-        return _settings_of(await self._ask("PATCH", "/v1/settings", body=body, repeatable=True))
-
-    # Change
-
-    async def set_owner_settings(
-        self,
-        *,
-        timezone: str | None = None,
-        date_order: str | None = None,
-        working_days: str | None = None,
-        calendar: str | None = None,
-    ) -> OwnerSettingsView:
-        given = {"timezone": timezone, "date_order": date_order, "working_days": working_days, "calendar": calendar}
-        return await self.change_settings(request_of(SettingsRequest, given))
-
-    async def update(self, id: str, /, *, version: int | None = None, **fields: Unpack[UpdateKeywords]) -> Changed:
-        try:
-            return await self.edit(id, request_of(EditRequest, request_fields(fields)), version=version)
-        except WakefulError as error:
-            raise argument_named(error, fields) from None
 
     async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
         match = {} if version is None else {"If-Match": f'"{version}"'}
-        return await self._changed("PATCH", alarm_path(id), body=body_of(asked), headers=match)
-
-    async def pause(self, id: str, *, reason: str = "") -> Changed:
-        return await self._changed("POST", f"{alarm_path(id)}/pause", body={"reason": reason})
-
-    async def resume(self, id: str) -> Changed:
-        return await self._changed("POST", f"{alarm_path(id)}/resume")
-
-    async def snooze(
-        self,
-        id: str,
-        wait: timedelta | float | str | None = None,
-        *,
-        until: datetime | float | str | None = None,
-    ) -> Changed:
-        return await self._changed("POST", f"{alarm_path(id)}/snooze", body={"for": length(wait), "until": until})
-
-    async def skip(self, id: str, *, at: datetime | float | str | None = None) -> Changed:
-        return await self._changed("POST", f"{alarm_path(id)}/skip", body={"at": at})
-
-    async def cancel(self, id: str, *, reason: str = "") -> Changed:
-        return await self._changed("DELETE", alarm_path(id), query={"reason": reason}, repeatable=True)
-
-    async def undo(self, id: str, *, when: str | None = None) -> Changed:
-        return await self._changed("POST", f"{alarm_path(id)}/undo", body={"when": when})
-
-    async def _changed(self, method: str, path: str, **more: Any) -> Changed:
-        told = await self._ask(method, path, more.pop("query", None), **more)
-        return Changed(alarm_of(told), is_said(told, "in_flight"), notes_of(told))
-
-    async def cancel_many(
-        self,
-        ids: Sequence[str] = (),
-        *,
-        text: str = "",
-        conversation_id: str = "",
-        target: str = "",
-        label: str = "",
-        reason: str = "",
-        dry_run: bool = False,
-    ) -> Cancelled:
-        body = {"ids": list(ids), "text": text, "conversation_id": conversation_id, "target": target, "label": label}
-        more = {"reason": reason, "dry_run": dry_run}
-        told = await self._ask("POST", "/v1/alarms/cancel", body=body | more, repeatable=True)
-        return Cancelled(alarms=alarms_of(told["alarms"]), dry_run=dry_run, in_flight=value(told, "in_flight", int))
-
-    async def signal(self, name: str, payload: Any = None) -> Signalled:
-        check_signal_name(name, "name")  # it is a part of the address
-        body = None if payload is None else {"payload": json_of(payload)}
-        told = await self._ask("POST", f"/v1/signals/{name}", body=body)
-        return Signalled(alarms=signalled_of(told), in_flight=value(told, "in_flight", int))
-
-    async def reset(self) -> int:
-        return value(await self._ask("DELETE", "/v1/alarms", {"all": "true"}), "cancelled", int)
+        return wire.changed_of(
+            await self._ask("PATCH /v1/alarms/{id}", {"id": id}, body=wire.body_of(asked), headers=match)
+        )
 
     async def cancel_chain(self, root_id: str) -> int:
         if not root_id:
             raise NotFound(f"there is no chain {root_id!r}", field="root_id", fix="Give root_id of one of its alarms.")
-        return value(await self._ask("DELETE", "/v1/alarms", {"root_id": root_id}), "cancelled", int)
+        return value(await self._ask("DELETE /v1/alarms", query={"root_id": root_id}), "cancelled", int)
+
+    async def signal(self, name: str, payload: Any = None) -> Signalled:
+        check_signal_name(name, "name")  # it is a part of the address
+        body = None if payload is None else {"payload": json_of(payload)}
+        return wire.signalled_of(await self._ask("POST /v1/signals/{name}", {"name": name}, body=body))
+
+    async def change_settings(self, asked: SettingsRequest) -> OwnerSettingsView:
+        return whole(OwnerSettingsView)(await self._ask("PATCH /v1/settings", body=asked, repeatable=True))
 
     # Report
 
     async def report(self, fire_id: str, asked: ReportRequest) -> ChangedFire:
-        return await self._changed_fire(await self._ask_report(fire_id, asked))
+        is_same = asked.outcome != "snooze"
+        return await self._changed_fire(await self._ask(_REPORT, {"fire_id": fire_id}, body=asked, repeatable=is_same))
 
-    async def completed(
-        self, fire_id: str, result: str = "", *, cost: float | None = None, renew: bool = False
-    ) -> Fire:
-        asked = ReportRequest(outcome="completed", result=result, cost=cost, renew=renew)
-        told = await self._ask_report(fire_id, asked)
-        fire = fire_read(told)
-        log_repeated(fire, notes_of(told))
-        return fire
-
-    async def delivery_failed(
-        self, fire_id: str, reason: str = "", *, cost: float | None = None, renew: bool = False
-    ) -> Fire:
-        asked = ReportRequest(outcome="failed", reason=reason, cost=cost, renew=renew)
-        return fire_read(await self._ask_report(fire_id, asked))
-
-    async def working(self, fire_id: str, note: str = "", *, cost: float | None = None, renew: bool = False) -> Fire:
-        asked = ReportRequest(outcome="working", result=note, cost=cost, renew=renew)
-        return fire_read(await self._ask_report(fire_id, asked))
-
-    async def _ask_report(self, fire_id: str, asked: ReportRequest) -> Answered:
-        path = f"{fire_path(fire_id)}/report"
-        return await self._ask("POST", path, body=asked, repeatable=asked.outcome != "snooze")
+    async def retry(self, fire_id: str) -> ChangedFire:
+        return await self._changed_fire(await self._ask("POST /v1/fires/{fire_id}/retry", {"fire_id": fire_id}))
 
     async def _changed_fire(self, told: Answered) -> ChangedFire:
         """With the alarm, which the wire does not repeat."""
-        fire = fire_read(told)
+        fire = whole(Fire)(told)
         alarm = await self.get(fire.alarm_id)
-        again = value(told, "retry_at", datetime) if "retry_at" in told else None
-        return ChangedFire(fire=fire, alarm=alarm, retry_at=again, notes=notes_of(told))
-
-    async def snooze_fire(self, fire_id: str, wait: timedelta | float | str) -> Fire:
-        seconds = span(wait, "for").total_seconds()
-        return fire_read(await self._ask_report(fire_id, ReportRequest(outcome="snooze", wait=seconds)))
+        return ChangedFire(
+            fire=fire, alarm=alarm, retry_at=maybe(told, "retry_at", datetime), notes=wire.notes_of(told)
+        )
 
     async def retry_at(self, fire: Fire) -> datetime | None:
-        told = await self._ask("GET", fire_path(fire.id)) if fire.status == "retrying" else {}
-        return value(told, "retry_at", datetime) if "retry_at" in told else None
-
-    async def retry(self, fire_id: str) -> ChangedFire:
-        return await self._changed_fire(await self._ask("POST", f"{fire_path(fire_id)}/retry"))
-
-    # Fetch, serve, follow
+        if fire.status != "retrying":
+            return None
+        return maybe(await self._ask("GET /v1/fires/{fire_id}", {"fire_id": fire.id}), "retry_at", datetime)
 
     async def inbox(
         self,
@@ -324,11 +307,84 @@ class RemoteWakeful(RemoteLookVerbs):
             part = max(0.0, min(wait, LONGEST_WAIT))
             query = {"limit": str(min(limit, FETCHED_AT_ONCE)), "wait": f"{part:.3f}", "target": target}
             query["conversation_id"] = conversation_id
-            told = await self._ask("POST", "/v1/inbox", query, body={"done": done} if done else None, wait=part)
+            told = await self._ask("POST /v1/inbox", query=query, body={"done": done} if done else None, wait=part)
             done = None  # said once
             wait -= part
             if (found := value(told, "wakes", list[Answered])) or wait <= 0:
-                return Noted([taken_of(wake, target=target) for wake in found], notes=notes_of(told))
+                return Noted([wire.taken_of(wake, target=target) for wake in found], notes=wire.notes_of(told))
+
+    # Read
+
+    async def now(self) -> datetime:
+        """This moment by the server's clock, as its last answer told it."""
+        return self._connection.now()
+
+    async def parse(self, when: str, *, timezone: str = "") -> Understood:
+        return wire.understood_of(await self._preview(when, timezone))
+
+    async def _preview(self, when: str, timezone: str = "") -> Answered:
+        n = PREVIEWED if without_days_off(when)[1] else 1  # what is left out only the server knows
+        body = {"when": when, "n": n} | ({"timezone": timezone} if timezone else {})
+        return await self._ask("POST /v1/preview", body=body, repeatable=True)
+
+    find = finds(Alarms.find)
+
+    async def fires(
+        self,
+        id: str = "",
+        *,
+        status: FireStatus | Sequence[FireStatus] = (),
+        target: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 100,
+        cursor: Cursor | None = None,
+        most: int = 0,
+    ) -> Matches[Fire]:
+        said: dict[str, Any] = {"status": accepted("status", status, FIRE_STATUSES), "since": since, "until": until}
+        operation = path_of("GET /v1/alarms/{id}/fires", {"id": id}) if id else "GET /v1/fires"
+
+        def read(told: Answered) -> list[Fire]:
+            return [fire for fire in value(told, "fires", list[Fire]) if target in ("", fire.target)]
+
+        try:
+            filters = said if id else said | {"target": target}
+            return await self._pages(operation, filters, read, limit, cursor, most)
+        except NotFound:  # nothing happened to what there is not
+            return Matches()
+
+    async def _pages(
+        self,
+        operation: str,
+        filters: Mapping[str, Any],
+        read: Callable[[Answered], list[T]],
+        limit: int,
+        cursor: Cursor | None,
+        most: int,
+    ) -> Matches[T]:
+        """As many as asked, page by page; with `most` only the first page, whose length the server decides."""
+        found: Matches[T] = Matches((), cursor)
+        while len(found) < limit:
+            after = {} if found.further is None else {"cursor": cursor_text(*found.further)}
+            size = {"limit": str(min(PAGE, limit - len(found)))}
+            query = {name: query_text(said) for name, said in filters.items()}
+            told = await self._ask(operation, query=query | after | size)
+            found = Matches([*found, *read(told)], wire.further(told))
+            if found.further is None or most:
+                break
+        return found
+
+    async def active(self, *, limit: int | None = None, most: int = 0) -> Matches[Alarm]:
+        if limit is not None and limit < 1:
+            raise InvalidRequest(f"{limit} is less than 1", field="limit")
+        found = await self.find(status="active", limit=1 << 62)
+        return Matches(sorted(found, key=lambda alarm: (alarm.next_fire_at, alarm.id))[:limit])
+
+    async def why(self, id: str) -> Why:
+        path = "GET /v1/fires/{fire_id}/why" if is_fire_id(id) else "GET /v1/alarms/{id}/why"
+        return whole(Why)(await self._ask(path, {"id": id, "fire_id": id}))
+
+    # Serve and follow
 
     def handler(
         self, name: str, *, timeout: float = 900, concurrency: int | None = None, reports: bool = False
@@ -355,23 +411,27 @@ class RemoteWakeful(RemoteLookVerbs):
         """Serve what waits for the handlers of this process just now, and return how many it was."""
         return await self._inbox_worker.run_due()
 
+    running = running
+    lifespan = lifespan
+
     def events(self, *whats: str, alarm_id: str = "", opened: asyncio.Event | None = None) -> AsyncIterator[LiveEvent]:
         return followed(self._connection, self._clock, whats, alarm_id, opened)
+
+    # What needs the database
 
     def within(self, connection: Any) -> NoReturn:
         what = "a transaction does not reach as far as a server"
         raise InvalidRequest(what, field="connection", fix="Use the verbs without it.")
 
-    def for_owner(self, owner: str) -> Alarms:
+    def for_owner(self, owner: str) -> NoReturn:
         raise InvalidRequest(
             "a token speaks for one owner", field="owner", fix="Open the server with that owner's token."
         )
 
-    async def check_targets(self) -> None:
-        raise needs_the_database("dispatching")
+    def declare(self, *names: str) -> NoReturn:
+        raise needs_the_database("naming targets")
 
-    @property
-    def dispatcher(self) -> NoReturn:
+    async def check_targets(self) -> NoReturn:
         raise needs_the_database("dispatching")
 
     def asgi(self) -> NoReturn:

@@ -19,7 +19,7 @@ from wakeful.clock import Clock
 from wakeful.errors import InvalidRequest, StoreUnavailable, TooMany, WakefulError
 from wakeful.model.alarm import INBOX, Fire
 from wakeful.model.outcome import Completed, Failed, Outcome, Snoozed
-from wakeful.remote.decoding import FetchedWake
+from wakeful.remote.wire import FetchedWake
 from wakeful.rules.backoff import backoff
 from wakeful.rules.wake import Wake
 from wakeful.service import TakenWake

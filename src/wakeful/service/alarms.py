@@ -88,6 +88,7 @@ class Alarms:
     get = _resolving.get_alarm
     fire_of = _resolving.get_fire
     details = _read.read_details
+    now = _read.read_now
     parse = _read.parse_time
     find = _read.find_alarms
     fires = _read.find_fires

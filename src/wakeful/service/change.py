@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final, NamedTuple, Unpack
+from typing import Final, NamedTuple, Protocol, Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -52,8 +52,12 @@ class Written(NamedTuple):
     in_flight: bool
 
 
+class Edits(Protocol):
+    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed: ...
+
+
 async def update_alarm(
-    session: Session, id: str, /, *, version: int | None = None, **fields: Unpack[UpdateKeywords]
+    verbs: Edits, id: str, /, *, version: int | None = None, **fields: Unpack[UpdateKeywords]
 ) -> Changed:
     """Change the given fields, with the names they have in `set`. A new time starts the alarm again.
 
@@ -66,7 +70,7 @@ async def update_alarm(
     """
     try:
         asked = request_of(EditRequest, request_fields(fields))
-        return await edit_alarm(session, id, asked, version=version)
+        return await verbs.edit(id, asked, version=version)
     except WakefulError as error:
         raise argument_named(error, fields) from None
 
@@ -385,8 +389,12 @@ async def read_settings(session: Session) -> OwnerSettingsView:
     return _shown(session.service, await session.service.owner_settings.own(session.caller.owner))
 
 
+class ChangesSettings(Protocol):
+    async def change_settings(self, asked: SettingsRequest) -> OwnerSettingsView: ...
+
+
 async def set_settings(
-    session: Session,
+    verbs: ChangesSettings,
     *,
     timezone: str | None = None,
     date_order: str | None = None,
@@ -401,7 +409,7 @@ async def set_settings(
     An alarm that is set already keeps its own. "" takes back what the server has.
     """
     given = {"timezone": timezone, "date_order": date_order, "working_days": working_days, "calendar": calendar}
-    return await change_settings(session, request_of(SettingsRequest, given))
+    return await verbs.change_settings(request_of(SettingsRequest, given))
 
 
 async def change_settings(session: Session, asked: SettingsRequest) -> OwnerSettingsView:

@@ -30,8 +30,6 @@ OFFSET_DRIFT: Final = 0.1  # by which two monotonic clocks may differ in that ti
 
 
 class Service:
-    is_remote = False  # whether the database is somebody else's, and only a server speaks to it
-
     def __init__(
         self,
         store: Store,

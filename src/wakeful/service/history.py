@@ -95,10 +95,6 @@ class History:
             parts.append(await self._untold(AlarmQuery(statuses=statuses, **page)))
         return _joined(parts, limit, self._most)
 
-    async def pending(self, *, owner: str, limit: int | None = None) -> list[Pending]:
-        """Every active alarm, soonest first."""
-        return [Pending(alarm.id, alarm.next_fire_at, offset(alarm)) for alarm in await self.active(owner, limit)]
-
     async def active(self, owner: str, limit: int | None = None) -> Matches[Alarm]:
         if limit is not None and limit < 1:
             raise InvalidRequest(f"{limit} is less than 1", field="limit")

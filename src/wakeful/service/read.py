@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace as with_fields
 from datetime import datetime
 from functools import partial
-from typing import Final, Literal, TypeVar, get_args
+from typing import Final, Literal, Protocol, TypeVar, get_args
 
 from msgspec.structs import replace
 
@@ -35,6 +35,7 @@ from wakeful.service.history import (
     Pending,
     copies_of,
     fires_of,
+    offset,
     with_manual,
     without_copies,
 )
@@ -59,6 +60,15 @@ async def _as_many_as_asked(query: Query, read: Callable[[Query], Awaitable[Matc
         more: Matches[Row] = await read(rest)
         found = Matches([*found, *more], more.further)
     return found
+
+
+async def read_now(session: Session) -> datetime:
+    """Return this moment by the clock of the store, which decides what is due.
+
+    >>> await alarms.now() < alarm.next_fire_at
+    True
+    """
+    return await session.service.now()
 
 
 async def parse_time(session: Session, when: str, *, timezone: str = "") -> Understood:
@@ -198,13 +208,18 @@ async def find_fires(
     return await with_manual(session.service.store, id, query, page) if id else page
 
 
-async def list_pending(session: Session, *, limit: int | None = None) -> list[Pending]:
+class Lists(Protocol):
+    async def active(self, *, limit: int | None = None) -> Matches[Alarm]: ...
+
+
+async def list_pending(verbs: Lists, *, limit: int | None = None) -> list[Pending]:
     """Return id, due time and offset (from creation to due) of every alarm that waits to fire, soonest first.
 
     >>> [entry.id == alarm.id for entry in await alarms.pending()]
     [True]
     """
-    return await History(session.service.store).pending(owner=session.caller.owner, limit=limit)
+    active = await verbs.active(limit=limit)
+    return [Pending(alarm.id, alarm.next_fire_at, offset(alarm)) for alarm in active]
 
 
 async def list_active(session: Session, *, limit: int | None = None, most: int = 0) -> Matches[Alarm]:
@@ -225,7 +240,7 @@ async def read_history(
     limit: int = 50,
     most: int = 0,
 ) -> Noted[HistoryEntry]:
-    """Return past and upcoming fires, newest first: fires due, and alarms created, `since` a moment or a while ago.
+    """Return past and upcoming fires, newest first: those due `since` a moment, or a length of time ago.
 
     >>> [entry.status for entry in await alarms.history(limit=2)]
     ['pending', 'delivered']

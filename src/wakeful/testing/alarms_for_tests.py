@@ -11,7 +11,8 @@ from wakeful.dispatcher import ServedTarget
 from wakeful.model.keywords import OpenKeywords
 from wakeful.process.application import build
 from wakeful.process.application import open as open_clock
-from wakeful.python.client import Wakeful
+from wakeful.python.client import LocalWakeful
+from wakeful.python.program import Wakeful
 from wakeful.python.sync import SyncWakeful
 from wakeful.schedule import duration
 from wakeful.settings import load
@@ -27,7 +28,7 @@ def open_in_memory(
     owner: str | None = None,
     clock: Clock | None = None,
     **settings: Unpack[OpenKeywords],
-) -> Wakeful:
+) -> LocalWakeful:
     """As `wakeful.open`, on a database in memory: a new one, or one that others have open or had open before.
 
     >>> async with open_in_memory(owner="ada", clock=ManualClock()) as alarms:
@@ -41,12 +42,18 @@ def open_in_memory(
 
 def store_of(alarms: Wakeful) -> Store:
     """Where it keeps its alarms: rows as they are, whoever they belong to, and a way to write what no verb would."""
-    return alarms._store
+    return _local(alarms)._store
 
 
 def targets_of(alarms: Wakeful) -> dict[str, ServedTarget]:
     """The targets it serves by name; one that is put in is served from then on, as if it were configured."""
-    return alarms._served
+    return _local(alarms)._served
+
+
+def _local(alarms: Wakeful) -> LocalWakeful:
+    if not isinstance(alarms, LocalWakeful):
+        raise TypeError("these alarms are on a server, which shows neither its store nor its targets")
+    return alarms
 
 
 class SteppedWakeful(SyncWakeful):
@@ -57,10 +64,6 @@ class SteppedWakeful(SyncWakeful):
         # A dispatcher looks around once a tick: with the usual second, a day would be 86,400 steps.
         given = {"tick": "5m", "lease": "15m", **settings}
         super().__init__(lambda: open_clock(db, clock=self.time, **given), background=True)
-
-    @property
-    def now(self) -> datetime:
-        return self.time.now()
 
     def advance(self, by: timedelta | float | str) -> None:
         """Let time pass: a timedelta, seconds, or text such as "9h". When this returns, what fell due is delivered."""

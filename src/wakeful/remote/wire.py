@@ -1,4 +1,4 @@
-"""What a server sends, read back into the types that the verbs answer with; and requests as it takes them. Pure.
+"""Requests as a server takes them, and its answers read back into the types that the verbs answer with. Pure.
 
 The wire has what people and programs look at. What only a dispatcher needs is not on it, and has its usual value here:
 `claimed_at`, `claim`, `unsettled`, `awaiting`, `failed_in_a_row`. A field that this version does not know is left out.
@@ -6,7 +6,8 @@ The wire has what people and programs look at. What only a dispatcher needs is n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar, get_type_hints
 from urllib.parse import quote
@@ -15,26 +16,44 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from wakeful.errors import NotFound
-from wakeful.model.alarm import DEFAULT_POLICY, WAKEFULS_OWN, Alarm, Fire, HeardSignal, Policy
+from wakeful.model.alarm import DEFAULT_POLICY, WAKEFULS_OWN, Alarm, Fire, HeardSignal, Kind, Policy
 from wakeful.model.requests import CreateRequest, EditRequest, PolicyRequest
 from wakeful.moments import read_cursor
+from wakeful.remote.connection import Answered
 from wakeful.rules.signalling import Effect
 from wakeful.rules.wake import SignalBody, WakeBody
 from wakeful.rules.wanted import span
-from wakeful.service import Created, HistoryEntry, Similar, TakenWake
+from wakeful.schedule import Understood
+from wakeful.service import Cancelled, Changed, Created, Details, HistoryEntry, Noted, Signalled, Similar, TakenWake
 from wakeful.service.inbox import PlaceInSeries
+from wakeful.service.report import log_repeated
 from wakeful.service.signalling import SignalledAlarm
+from wakeful.service.watch import Overview
 from wakeful.store.filters import Cursor
 from wakeful.store.records import Matches
 
 T = TypeVar("T")
-Answered = dict[str, Raw]
 _EMPTY: Final = Raw(b"{}")
 _NULL: Final = Raw(b"null")
+PART: Final = re.compile(r"\{(\w+)\}")  # of a path
 
 
 def value(answered: Answered, name: str, kind: type[T]) -> T:
     return msgspec.json.decode(answered[name], type=kind)
+
+
+def maybe(answered: Answered, name: str, kind: type[T]) -> T | None:
+    return value(answered, name, kind) if name in answered else None
+
+
+def whole(kind: type[T]) -> Callable[[Answered], T]:
+    """How an answer is read that has the fields of a type."""
+    return lambda answered: msgspec.json.decode(msgspec.json.encode(answered), type=kind)
+
+
+def field(name: str, kind: type[T]) -> Callable[[Answered], T]:
+    """How an answer is read of which one field counts."""
+    return lambda answered: value(answered, name, kind)
 
 
 def fields_of(raw: Raw) -> Answered:
@@ -51,20 +70,26 @@ class _Effect(Struct, frozen=True):
     at: datetime | None = None
 
 
-def signalled_of(told: Answered) -> list[SignalledAlarm]:
+def signalled_of(told: Answered) -> Signalled:
     """What a signal did to each alarm that it reached."""
     alarms = {alarm.id: alarm for alarm in alarms_of(told["alarms"])}
     if "effects" not in told:  # an older server: it cancels or fires
-        return [
+        done = [
             SignalledAlarm(alarm=alarm, effect="cancelled" if alarm.status == "cancelled" else "fired")
             for alarm in alarms.values()
         ]
-    effects = value(told, "effects", list[_Effect])
-    return [SignalledAlarm(alarm=alarms[one.alarm_id], effect=one.effect, at=one.at) for one in effects]
+    else:
+        effects = value(told, "effects", list[_Effect])
+        done = [SignalledAlarm(alarm=alarms[one.alarm_id], effect=one.effect, at=one.at) for one in effects]
+    return Signalled(alarms=done, in_flight=value(told, "in_flight", int))
 
 
 def notes_of(told: Answered) -> list[str]:
-    return value(told, "notes", list[str]) if "notes" in told else []
+    return maybe(told, "notes", list[str]) or []
+
+
+def is_said(told: Answered, name: str) -> bool:
+    return maybe(told, name, bool) or False
 
 
 def created_of(told: Answered) -> Created:
@@ -73,8 +98,26 @@ def created_of(told: Answered) -> Created:
         deduped=is_said(told, "deduped"),
         in_flight=is_said(told, "in_flight"),
         notes=notes_of(told),
-        similar=value(told, "similar", Similar) if "similar" in told else None,
+        similar=maybe(told, "similar", Similar),
     )
+
+
+def created_in_batch(one: Answered) -> Created:
+    is_known = value(one, "status", int) == 200
+    return Created(alarm_of(fields_of(one["alarm"])), deduped=is_known, notes=notes_of(one))
+
+
+def changed_of(told: Answered) -> Changed:
+    return Changed(alarm_of(told), is_said(told, "in_flight"), notes_of(told))
+
+
+def cancelled_of(told: Answered) -> Cancelled:
+    alarms, dry_run = alarms_of(told["alarms"]), is_said(told, "dry_run")
+    return Cancelled(alarms=alarms, dry_run=dry_run, in_flight=value(told, "in_flight", int))
+
+
+def details_of(told: Answered) -> Details:
+    return Details(alarm_of(told), notes_of(told))
 
 
 def alarm_of(shown: Answered) -> Alarm:
@@ -102,26 +145,60 @@ def _policy(raw: Raw) -> Answered:
     }
 
 
-def fires_of(raw: Raw) -> list[Fire]:
-    return msgspec.json.decode(raw, type=list[Fire])
-
-
 def further(answered: Answered) -> Cursor | None:
     return read_cursor(value(answered, "next_cursor", str)) if "next_cursor" in answered else None
 
 
-def is_said(told: Answered, name: str) -> bool:
-    return name in told and value(told, name, bool)
+fire_read = whole(Fire)
 
 
-def fire_read(told: Answered) -> Fire:
-    return msgspec.json.decode(msgspec.json.encode(told), type=Fire)
+def completed_of(told: Answered) -> Fire:
+    fire = fire_read(told)
+    log_repeated(fire, notes_of(told))
+    return fire
+
+
+def history_of(told: Answered) -> Noted[HistoryEntry]:
+    found = entries_of(told, "history")
+    return Noted(found, found.further, notes_of(told))
 
 
 def entries_of(told: Answered, name: str) -> Matches[HistoryEntry]:
-    found = msgspec.json.decode(told.get(name, Raw(b"[]")), type=list[HistoryEntry])
+    found = maybe(told, name, list[HistoryEntry]) or []
     last = found[-1] if found and is_said(told, "more") else None
     return Matches(found, None if last is None else (last.scheduled_for, last.alarm_id))
+
+
+def agenda_of(told: Answered) -> Noted[tuple[datetime, Alarm]]:
+    coming = [
+        (value(one, "at", datetime), alarm_of(fields_of(one["alarm"]))) for one in value(told, "agenda", list[Answered])
+    ]
+    last = (coming[-1][0], coming[-1][1].id) if coming and is_said(told, "more") else None
+    return Noted(coming, last, notes_of(told))
+
+
+def overview_of(told: Answered) -> Overview:
+    alarms = msgspec.json.encode([msgspec.to_builtins(alarm) for alarm in alarms_of(told["next"])])
+    return whole(Overview)(told | {"next": Raw(alarms)})
+
+
+def understood_of(told: Answered) -> Understood:
+    left_out = maybe(told, "skipped", list[Answered]) or []
+    return Understood(
+        kind=msgspec.json.decode(told["kind"], type=Kind),
+        fire_at=maybe(told, "fire_at", datetime),
+        cron_expr=maybe(told, "cron_expr", str) or "",
+        timezone=value(told, "timezone", str),
+        description=value(told, "description", str),
+        now=value(told, "now", datetime),
+        _remarks=tuple(value(told, "remarks", list[str])),
+        starts_at=maybe(told, "starts_at", datetime),
+        ends_at=maybe(told, "ends_at", datetime),
+        max_fires=maybe(told, "max_fires", int),
+        skips_holidays="calendar" in told,
+        calendar=maybe(told, "calendar", str) or "",
+        left_out=tuple((value(one, "utc", datetime), value(one, "holiday", str)) for one in left_out),
+    )
 
 
 class FetchedWake(TakenWake):
@@ -171,12 +248,11 @@ def taken_of(shown: Answered, *, target: str) -> FetchedWake:
         attempts=value(shown, "attempt", int),
         started_at=scheduled + handed,
         delivered_at=scheduled + handed,
-        report_by=value(shown, "report_by", datetime) if "report_by" in shown else None,
+        report_by=maybe(shown, "report_by", datetime),
         updated_at=scheduled + handed,
     )
-    place = msgspec.json.decode(msgspec.json.encode(shown), type=PlaceInSeries)
-    taken = FetchedWake(alarm, fire, missed=value(shown, "missed", int), place=place)
-    taken.token = value(shown, "token", str) if "token" in shown else ""
+    taken = FetchedWake(alarm, fire, missed=value(shown, "missed", int), place=whole(PlaceInSeries)(shown))
+    taken.token = maybe(shown, "token", str) or ""
     taken.ends_at = msgspec.json.decode(shown.get("ends_at", _NULL), type=datetime | None)
     taken.renewable = is_said(shown, "renewable")
     report = value(shown, "report", dict[str, str])
@@ -210,21 +286,32 @@ def _policy_body(policy: Policy | PolicyRequest) -> dict[str, Any]:
     return {name: given for name, given in said.items() if given is not UNSET and name not in WAKEFULS_OWN}
 
 
-def moment_text(given: datetime | None) -> str:
-    return "" if given is None else given.isoformat()
+def path_of(path: str, arguments: Mapping[str, Any]) -> str:
+    """The path with its `{names}` filled in from the arguments."""
+    for name in PART.findall(path):
+        text = arguments[name]
+        if not text or "/" in text or text in (".", ".."):  # a path of its own, and no alarm
+            raise NotFound(f"there is no {'fire' if name == 'fire_id' else 'alarm'} {text!r}", field=name)
+        path = path.replace(f"{{{name}}}", quote(text, safe="@"))
+    return path
 
 
-def length(given: timedelta | float | str | None) -> float | str | None:
+def query_text(given: Any) -> str:
+    """An argument in an address; empty where it is not said."""
+    match given:
+        case None | False:
+            return ""
+        case True:
+            return "true"
+        case datetime():
+            return given.isoformat()
+        case float():
+            return f"{given:.6f}"
+        case str() | int():
+            return str(given)
+        case _:
+            return ",".join(given)
+
+
+def json_value(given: Any) -> Any:
     return given.total_seconds() if isinstance(given, timedelta) else given
-
-
-def alarm_path(id: str) -> str:
-    if not id or "/" in id or id in (".", ".."):  # a path of its own, and no alarm
-        raise NotFound(f"there is no alarm {id!r}", field="id")
-    return f"/v1/alarms/{quote(id, safe='')}"
-
-
-def fire_path(fire_id: str) -> str:
-    if not fire_id or "/" in fire_id or fire_id in (".", ".."):
-        raise NotFound(f"there is no fire {fire_id!r}", field="fire_id")
-    return f"/v1/fires/{quote(fire_id, safe='@')}"
