@@ -81,7 +81,36 @@ KILLED = "tests/faults/test_kill.py::test_a_worker_killed_at_a_certain_point_los
 NEWER_SCHEMA = "tests/store/test_newer_schema.py::"
 ONE_MORE_COLUMN = "tests/store/test_conformance.py::TestOneMoreColumn::"
 COMMAND = "tests/targets/test_command.py::"
+CALLBACKS = "tests/interfaces/test_callbacks.py::"
+LANGGRAPH = "tests/targets/test_langgraph.py::"
+A2A = "tests/targets/test_a2a.py::"
 CAUGHT_BY: dict[str, list[str]] = {
+    "a platform reports without the token of its wake": [
+        CALLBACKS + "test_without_the_fires_own_token_nothing_is_reported"
+    ],
+    "a webhook of OpenAI counts whoever signed it": [
+        CALLBACKS + "test_a_webhook_counts_for_the_project_that_signed_it"
+    ],
+    "a webhook of one project reports on the wakes of another": [
+        CALLBACKS + "test_a_webhook_counts_for_the_project_that_signed_it"
+    ],
+    "a run of LangGraph that is under way is started again": [
+        LANGGRAPH + "test_a_run_that_is_under_way_is_not_started_again[running]"
+    ],
+    "a task of A2A that is under way is begun again": [A2A + "test_a_task_that_this_fire_began_is_not_begun_again"],
+    "owners share the thread of a conversation": [
+        LANGGRAPH + "test_a_conversation_that_is_no_uuid_has_a_thread_of_its_owners"
+    ],
+    "an agent card sends the token to another host": [A2A + "test_a_card_that_leads_nowhere_is_a_failed_attempt"],
+    "a conversation that is not a session is sent": [
+        "tests/targets/test_openai_session.py::test_what_is_no_session_is_refused_and_nothing_is_sent"
+    ],
+    "an earlier answer is the result of a run": [
+        LANGGRAPH + "test_success_completes_with_the_last_message_of_the_model"
+    ],
+    "anyone may use a kind that says nothing": [
+        "tests/targets/test_kinds.py::test_only_the_operator_may_use_a_kind_that_does_not_say_who_reads_its_wakes"
+    ],
     "of a program's group only the program is ended": [COMMAND + "test_its_children_and_theirs_end_with_it[late]"],
     "a program that ignores SIGTERM goes on": [COMMAND + "test_one_that_ignores_sigterm_is_killed"],
     "a program gets all of wakeful's environment": [COMMAND + "test_its_environment_is_the_wake_and_what_is_named"],

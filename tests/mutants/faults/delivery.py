@@ -7,6 +7,27 @@ from typing import Final
 from .fault import Fault, Several, Source
 
 IN_DELIVERY: Final[dict[str, Fault]] = {
+    "a run of LangGraph that is under way is started again": Source(
+        "wakeful.targets.langgraph", "if wake.attempt > 1 and (known", "if False and (known"
+    ),
+    "a task of A2A that is under way is begun again": Source(
+        "wakeful.targets.a2a", "if wake.attempt > 1 and (known", "if False and (known"
+    ),
+    "owners share the thread of a conversation": Source(
+        "wakeful.targets.langgraph", "wakeful:{wake.owner_did}:{wake.conversation_id}", "wakeful:{wake.conversation_id}"
+    ),
+    "an agent card sends the token to another host": Source(
+        "wakeful.targets.a2a", "if urlsplit(urls[0]).netloc.lower() != urlsplit(card_url).netloc.lower():", "if False:"
+    ),
+    "a conversation that is not a session is sent": Source(
+        "wakeful.targets.openai_session", "if not _SESSION.fullmatch(wake.conversation_id):", "if False:"
+    ),
+    "an earlier answer is the result of a run": Source(
+        "wakeful.targets.langgraph", 'if message.type == "human" or message.role == "user":', "if False:"
+    ),
+    "anyone may use a kind that says nothing": Source(
+        "wakeful.settings.kinds", 'getattr(found, "read_as_words", True)', 'getattr(found, "read_as_words", False)'
+    ),
     "what is claimed early is delivered early": Source(
         "wakeful.dispatcher.delivery", "if flight.alarm.next_fire_at > now or takes_long", "if takes_long"
     ),

@@ -7,6 +7,15 @@ from typing import Final
 from .fault import Fault, Source
 
 IN_INTERFACES: Final[dict[str, Fault]] = {
+    "a platform reports without the token of its wake": Source(
+        "wakeful.http.routes.callbacks", "if not given or not await speaks_for(", "if False and not await speaks_for("
+    ),
+    "a webhook of OpenAI counts whoever signed it": Source(
+        "wakeful.http.routes.callbacks", "if secret and _is_signed(secret, headers, body, now))", "if True)"
+    ),
+    "a webhook of one project reports on the wakes of another": Source(
+        "wakeful.http.routes.callbacks", "target=target, since=since", "since=since"
+    ),
     "a taken key is a conflict in the envelope": Source(
         "wakeful.http.routes.alarms", "if context.settings.chronos_envelope and", "if False and"
     ),
