@@ -197,6 +197,15 @@ async def test_an_idle_session_has_done_what_it_was_woken_for(visit: Visitor, pl
     assert (await fire(visit, second))[0] == "failed"
 
 
+async def test_a_wake_behind_many_of_other_sessions_is_found(
+    visit: Visitor, platform: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wakeful.http.routes.callbacks._PAGE", 1)
+    first, *_ = [await woken(visit, platform, "session", f"sess_{n}") for n in (1, 2, 3)]
+    assert (await told(visit, "idle", "sess_1")).json["reported"] == 1
+    assert (await fire(visit, first))[0] == "completed"
+
+
 async def test_a_webhook_counts_for_the_project_that_signed_it(visit: Visitor, platform: Receiver) -> None:
     wake = await woken(visit, platform, "session")
     assert (await told(visit, "idle", "sess_1", OTHER)).json["reported"] == 0

@@ -31,8 +31,9 @@ from wakeful.targets.signing import BadSignature, verify
 
 BODY_LIMIT: Final = 4 * 1024 * 1024  # a platform may send the whole conversation along
 BEGAN_WITHIN: Final = timedelta(days=7)  # how long ago the wakes of a session can have been due
-_LOOKED_AT: Final = 10_000  # fires
+_LOOKED_AT: Final = 10_000  # fires that one page goes through
 _PAGE: Final = 500
+_PAGES: Final = 20  # of one target
 
 Token = Callable[[OperationRequest], str]
 Translate = Callable[[bytes, str], ReportRequest | None]
@@ -169,12 +170,18 @@ async def _awaited(context: Context, session: str, targets: Iterable[str]) -> li
     found: list[Fire] = []
     for target in targets:
         query = FireQuery(statuses=("delivered",), target=target, since=since, limit=_PAGE, look_at=_LOOKED_AT)
-        fires = [fire for fire in await context.store.fires(query) if fire.report_by is not None]
-        for fire in fires:
-            alarm = await context.store.get(fire.alarm_id)
-            if alarm is not None and alarm.conversation_id == session:
-                found.append(fire)
+        for _ in range(_PAGES):
+            page = await context.store.fires(query)
+            found += [fire for fire in page if fire.report_by is not None and await _is_of(context, fire, session)]
+            if page.further is None:
+                break
+            query = replace(query, cursor=page.further)
     return found
+
+
+async def _is_of(context: Context, fire: Fire, session: str) -> bool:
+    alarm = await context.store.get(fire.alarm_id)
+    return alarm is not None and alarm.conversation_id == session
 
 
 OPENAI_SESSION: Final = (
