@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from wakeful.dispatcher import Dispatcher
 from wakeful.dispatcher.claiming import GROUP_PROVED_AFTER
 from wakeful.errors import StoreUnavailable
-from wakeful.model.alarm import SUSPECT
+from wakeful.model.alarm import SUSPECT, Change
 from wakeful.model.outcome import Delivered, Outcome
 from wakeful.rules.suspect import ALONE, DEATHS_LIMIT
 from wakeful.rules.wake import Wake
@@ -205,6 +207,26 @@ async def test_who_is_begun_while_a_group_is_under_way_is_not_alone(world: World
         counts = [alarm.unsettled for alarm in await world.store.find(AlarmQuery(limit=9))]
         assert sorted(counts) == [SUSPECT, ALONE]
         hangs.released.set()
+
+
+async def test_who_has_killed_before_is_not_begun_beside_a_group(world: World) -> None:
+    """Its next death must count: beside ever new groups it could kill for ever, and never be blamed."""
+    hangs = Hangs()
+    world.serve("hangs", hangs)
+    await left_behind(world, 1, target="hangs", deaths=2)
+    [killer] = await world.store.find(AlarmQuery(limit=1))
+    blamed = replace(killer, unsettled=ALONE + 1)
+    await world.store.settle([Change(claim=killer.claim, version=killer.version, after=blamed)])
+    await left_behind(world, 1, target="hangs")
+    async with running(world.another()):
+        await until(world, lambda: hangs.holds == 1, step=GROUP_PROVED_AFTER / 10)
+        for _ in range(30):
+            await world.clock.advance(GROUP_PROVED_AFTER / 10)
+            await world.store.now()
+        assert hangs.holds == 1
+        assert (await world.read(killer)).unsettled == ALONE + 1
+        hangs.released.set()
+        await until(world, lambda: hangs.calls == 2, step=GROUP_PROVED_AFTER / 10)
 
 
 async def test_an_alarm_that_was_delivered_is_not_blamed_for_the_next(world: World) -> None:

@@ -691,6 +691,9 @@ CAUGHT_BY: dict[str, list[str]] = {
         "tests/dispatcher/test_settling.py::"
         "test_a_change_that_is_refused_again_and_again_waits_longer_each_time[sqlite]"
     ],
+    "who kills beside a group is never blamed": [
+        SUSPECTS + "test_who_has_killed_before_is_not_begun_beside_a_group[sqlite]"
+    ],
     "silence ends as a failed delivery": [
         "tests/rules/test_sweep.py::test_a_further_try_that_comes_too_late_is_still_silence_not_a_failed_delivery"
     ],

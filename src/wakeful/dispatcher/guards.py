@@ -26,7 +26,7 @@ from wakeful.rules.budget import DEFERRED, Allowance, Charge, attempt_of, over_b
 from wakeful.rules.checks import CheckFailed, CheckLook, keeps_back, look_at, unchanged
 from wakeful.rules.pace import hold_back, too_soon
 from wakeful.rules.settle import begin, release
-from wakeful.rules.suspect import acquitted, is_alone, put_on_trial
+from wakeful.rules.suspect import acquitted, deaths, is_alone, put_on_trial
 from wakeful.runtime.metrics import Metrics
 from wakeful.settings import Settings
 from wakeful.settings.tables import CheckSettings
@@ -138,16 +138,17 @@ async def trial(context: Context, flight: Flight) -> Change | None:
     """Release a suspect that is to be tried alone where that cannot be counted in its row before it begins."""
     if not flight.alarm.is_suspect:
         return None
-    if is_alone(flight.alarm) and not await _is_counted(context, flight):
-        return release(flight.alarm, now=context.now())
+    others = context.flights.suspects_beside(flight)
+    if is_alone(flight.alarm) and context.suspects.may_be_blamed(others):
+        if not await _is_counted(context, flight, others):
+            return release(flight.alarm, now=context.now())
+    elif deaths(flight.alarm):  # it has killed before: beside others it could do so for ever, and never be blamed
+        return release(flight.alarm, now=context.now(), wait=context.settings.tick)
     flight.on_trial_since = context.clock.monotonic()
     return None
 
 
-async def _is_counted(context: Context, flight: Flight) -> bool:
-    others = context.flights.suspects_beside(flight)
-    if not context.suspects.may_be_blamed(others):
-        return True  # tried, but not alone
+async def _is_counted(context: Context, flight: Flight, others: Sequence[Flight]) -> bool:
     now = context.now()
     cleared = [acquitted(one.alarm, now=now) for one in others if is_alone(one.alarm) and not one.finished]
     answers = await context.store.settle([put_on_trial(flight.alarm), *cleared])

@@ -233,7 +233,7 @@ def _failed(alarm: Alarm, fire: Fire, error: str, *, in_flight: bool, now: datet
         return _change(alarm, replace(alarm, updated_at=now), foreseen(alarm, fire, error, now=now))
     if fire.status == "retrying":  # it is being tried again already; if that was for silence, it no longer is
         reason = "" if is_silent(fire) else fire.reason
-        told = replace(fire, reason=reason, delivered_at=fire.delivered_at or now, last_error=error, updated_at=now)
+        told = replace(fire, reason=reason, delivered_at=now, last_error=error, updated_at=now)
         return _change(alarm, replace(alarm, updated_at=now), told)  # who reports has it
     counted = fire.status == "timed_out"
     if not counted:

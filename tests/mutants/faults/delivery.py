@@ -251,7 +251,10 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "context.store.settle([put_on_trial(flight.alarm), *cleared])",
         "context.store.settle([put_on_trial(flight.alarm)])",
     ),
+    "who kills beside a group is never blamed": Source(
+        "wakeful.dispatcher.guards", "elif deaths(flight.alarm):", "elif False:"
+    ),
     "a suspect beside a group counts as alone": Source(
-        "wakeful.dispatcher.guards", "if not context.suspects.may_be_blamed(others):", "if False:"
+        "wakeful.dispatcher.guards", "and context.suspects.may_be_blamed(others):", "and True:"
     ),
 }

@@ -112,6 +112,7 @@ class Checker:
         self._status_at_claim: dict[tuple[str, int], str] = {}
         self._moved_by_owner: dict[str, float] = {}  # alarms by id: when a change by their owner took effect
         self._reported: dict[str, tuple[str, float]] = {}  # fires: what was acknowledged, and when
+        self._written: dict[str, float] = {}  # fires: when a reported failure took effect
         self._charged: dict[str, datetime] = {}  # by attempt: when it was counted
         self._woken: dict[tuple[str, datetime], set[str]] = defaultdict(set)  # by alarm and hour: fires that began
         self._died_alone: Counter[str] = Counter()
@@ -175,7 +176,8 @@ class Checker:
         alarm = self.known.get(operation.alarm) if operation.alarm is not None else None
         if alarm is None:
             return
-        is_alone = alarm.changed <= operation.began  # of two changes at the same time nobody knows which came first
+        # Of two changes at the same time nobody knows which came first.
+        is_alone = alarm.changed <= operation.began and alarm.asking <= 1
         if operation.what not in ("cancel", "pause", "completed", "working"):
             alarm.asking -= 1
             alarm.changed = self._passed()
@@ -188,7 +190,7 @@ class Checker:
         elif operation.what == "reword" and alarm.words is not None and not answer.in_flight and is_alone:
             alarm.words = {operation.message}
         elif operation.what in ("completed", "failed"):
-            self._reported[operation.fire_id] = (operation.what, self._passed())
+            self._reported[operation.fire_id] = operation.what, self._written.get(operation.fire_id, self._passed())
             self._check_report(self._fire(operation.fire_id), operation.fire_id)
 
     def signals(self, operation: Operation, owner: str) -> None:
@@ -336,6 +338,8 @@ class Checker:
             outcome=begun[-1].outcome if begun else None,
             untouched=known is not None and known.untouched and not self.trouble,
         )
+        if written.asked == "report failed":
+            self._written |= {fire.id: self._passed() for fire in change.fires}
         self._rules.check(written)
         if written.by_worker:
             self._check_attempts(written)
@@ -397,10 +401,15 @@ class Checker:
         else:
             self._leased_by.pop(fire.id, None)
 
-    def charged(self, attempt: str, at: datetime) -> None:
+    def charged(self, attempt: str, at: datetime, *, is_counted: bool = True) -> None:
+        """An attempt was about to begin; `is_counted`: it was added to what is used of a budget."""
         alarm = self._alarms.get(attempt.partition("@")[0])
-        if attempt in self._charged or alarm is None:
-            return  # its worker died after it was counted
+        if alarm is None:
+            return
+        if (before := self._charged.get(attempt)) is not None:  # its worker died after it was counted
+            if is_counted and before.date() <= at.date() <= before.date() + timedelta(days=1):
+                self.breaks("I7", f"attempt {attempt} was counted at {before}, and again at {at}")
+            return
         self._charged[attempt] = at
         self._rules.charged(alarm, at)
         if alarm.owner_did == LIMITED and self._spent[_day(at)] >= (LIMITS.owner_cost_per_day or 0):

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 StoreCall = Literal["add", "claim", "settle", "renew", "get", "fires_at", "now", "next_due", "spend", "any"]
-Trouble = Literal["refused", "lost", "slow", "repeated", "clock", "dies"]
+Trouble = Literal["refused", "lost", "slow", "repeated", "clock", "dies", "late"]
 What = Literal[
     "cancel",
     "pause",
@@ -33,7 +33,7 @@ What = Literal[
 Reported = Literal["completed", "failed", "working", "snooze"]
 Answer = Literal["500", "429", "410", "hangs up", "late", "never"]
 STORE_CALLS: Final[tuple[StoreCall, ...]] = get_args(StoreCall)
-TROUBLES: Final[tuple[Trouble, ...]] = get_args(Trouble)
+TROUBLES: Final[tuple[Trouble, ...]] = ("refused", "lost", "slow", "repeated", "clock", "dies")
 ANSWERS: Final[tuple[Answer, ...]] = get_args(Answer)
 
 
@@ -148,7 +148,8 @@ class SetClock(Step, frozen=True, kw_only=True, repr_omit_defaults=True):
 class StoreTrouble(Step, frozen=True, kw_only=True, repr_omit_defaults=True):
     """What happens to a process at its next `times` calls of this name.
 
-    refused, slow (by `seconds`), repeated; lost: it took effect, and the caller is told that the store is unavailable;
+    refused, slow (by `seconds`), repeated; late: it takes effect, and is answered after `seconds`;
+    lost: it took effect, and the caller is told that the store is unavailable;
     dies: the process is killed before it takes effect; clock: the wall clock is moved by `seconds` in the middle of it.
     """
 
@@ -239,7 +240,18 @@ def generated(seed: int) -> Script:
 
 
 # Kinds of scripts that are about one thing, and which share of the seeds each has.
-KINDS: Final = {"burst": 0.08, "poison": 0.04, "signals": 0.12, "budgets": 0.12, "silence": 0.08}
+KINDS: Final = {
+    "burst": 0.08,
+    "poison": 0.04,
+    "signals": 0.12,
+    "budgets": 0.12,
+    "silence": 0.08,
+    "in_flight": 0.06,
+    "clocks": 0.05,
+    "bad_answers": 0.03,
+    "again": 0.04,
+    "trials": 0.02,
+}
 
 
 def _kind(random: Random) -> str:
@@ -433,6 +445,117 @@ class _Draft:
             ]
         )
 
+    def in_flight(self) -> None:
+        """Reports, changes and signals while an attempt is under way, and leases that lapse meanwhile."""
+        some = self._random
+        self.processes = some.choice((1, 2, 2))
+        for at in range(2):
+            self.add(
+                Create(
+                    alarm=at,
+                    after=0.5,
+                    every=some.choice((0, 0, 10)),
+                    target=some.choice(("long", "long", "slow", "steady")),
+                    report_within=some.choice((None, 1.0, 3.0)),
+                    unless=some.choice((None, None, "stop")),
+                )
+            )
+        self._alarms = 2
+        late = StoreTrouble(process=self._process(), call="settle", what="late", seconds=3.0)
+        self._about(
+            [
+                (
+                    3.0,
+                    lambda: Report(alarm=self._alarm(), what=some.choice(("failed", "failed", "working", "completed"))),
+                ),
+                (1.5, lambda: self._changed("move", "cancel", "pause", "snooze", "skip", "retry", "fire")),
+                (0.7, lambda: Signal(name="stop", by=self._process())),
+                (1.5, lambda: SetClock(machine=some.choice((-1, 0)), by=60.0)),
+                (0.7, lambda: late),
+                (0.5, self.trouble),
+            ]
+        )
+
+    def clocks(self) -> None:
+        """Clocks that are set by little and by much while alarms are claimed and delivered."""
+        some = self._random
+        for at in range(4):
+            every = some.choice((0, 1, 2, 5))
+            self.add(Create(alarm=at, after=some.choice((0.5, 1.0, 6.0, 12.0)), every=every, target=self._target()))
+        self._alarms = 4
+        steps = (0.01, 0.05, 0.5, 3.0, 60.0, 3600.0)
+        clock: list[tuple[float, Callable[[], Step]]] = [
+            (3.0, lambda: SetClock(machine=some.choice((-1, -1, 0, 1)), by=-some.choice(steps))),
+            (1.0, lambda: SetClock(machine=some.choice((-1, 0, 1)), by=some.choice(steps))),
+            (1.0, lambda: Create(alarm=some.randrange(4), after=6.0, target="long")),
+            (0.5, self._report),
+        ]
+        self._about(clock)
+
+    def bad_answers(self) -> None:
+        """A target that answers one owner badly, and what waits there for it and for others."""
+        some = self._random
+        for at in range(5):
+            self.add(
+                Create(
+                    alarm=at,
+                    after=some.choice((0.5, 1.0, 3.0, 6.0)),
+                    every=some.choice((0, 1, 2, 5)),
+                    target="shaky",
+                    owner="ann" if at < 3 else "bob",
+                )
+            )
+        self._alarms = 5
+        self.add(Receiver(answer="500", times=some.randint(4, 9)))
+        self._about(
+            [
+                (2.0, lambda: Receiver(answer=some.choice(("500", "429")), times=some.randint(1, 6))),
+                (1.0, lambda: Create(alarm=some.randint(3, 4), after=0.5, target="shaky", owner="bob")),
+                (0.5, self.trouble),
+            ]
+        )
+
+    def again(self) -> None:
+        """Wakes of an owner with a budget that come again: snoozed, tried again by hand, reported as failed."""
+        some = self._random
+        for at in range(2):
+            self.add(
+                Create(
+                    alarm=at,
+                    after=0.5,
+                    every=some.choice((0, 1, 5)),
+                    owner="cat",
+                    max_fires=some.choice((None, None, 3)),
+                    max_failures=some.choice((0, 2)),
+                    report_within=some.choice((None, 1.0)),
+                    on_silence="give_up",
+                )
+            )
+        self._alarms = 2
+        self._about(
+            [
+                (3.0, lambda: Change(alarm=self._alarm(), what=some.choice(("retry", "snooze")), seconds=0.5)),
+                (2.0, lambda: Report(alarm=self._alarm(), what=some.choice(("failed", "failed", "snooze")))),
+                (1.0, lambda: StoreTrouble(process=self._process(), call="spend", what="refused", times=3)),
+                (0.3, self.trouble),
+            ]
+        )
+
+    def trials(self) -> None:
+        """Workers that die again and again while several suspects are under way."""
+        some = self._random
+        many = some.randint(2, 4)
+        self.processes = 1
+        self.add(Create(alarm=0, after=0.5, many=many, target=some.choice(("long", "slow"))))
+        self._alarms = many
+        self.add(Wait(seconds=1.0))
+        for _ in range(some.randint(4, 8)):
+            self.add(Kill(process=0, down=0.0))
+            self.add(Wait(seconds=some.choice((6.0, 7.0, 8.5, 10.0))))
+
+    def _target(self) -> str:
+        return self._random.choice(("steady", "slow", "long"))
+
     def _about(self, doing: list[tuple[float, Callable[[], Step]]]) -> None:
         some = self._random
         weights, makers = zip(*doing, strict=True)
@@ -453,7 +576,7 @@ class _Draft:
         self.steps.append(step)
 
     def _process(self) -> int:
-        return self._random.randrange(2)
+        return min(self._random.randrange(2), self.processes - 1)
 
     def _owner(self) -> str:
         return self._random.choice(("ann", "ann", "ann", "bob", "bob", "cat"))
@@ -549,7 +672,11 @@ class _Draft:
     def _set_clock(self) -> Step:
         some = self._random
         by = some.choice((0.05, 0.5, 3.0, 60.0, 600.0, 3600.0, 86400.0)) * some.choice((1, -1))
-        return SetClock(machine=some.randrange(-1, 2), by=by, back_after=some.choice((None, 0.01, 1.0, 5.0)))
+        return SetClock(
+            machine=min(some.randrange(-1, 2), self.processes - 1),
+            by=by,
+            back_after=some.choice((None, 0.01, 1.0, 5.0)),
+        )
 
     def _store_trouble(self) -> Step:
         some = self._random

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from wakeful.errors import StoreUnavailable
 from wakeful.model.alarm import Change as AlarmChange
+from wakeful.rules.budget import Charge
 from wakeful.rules.wake import Wake
 from wakeful.service.diagnosis import audited
 from wakeful.store.memory import MemoryStore
@@ -125,16 +126,22 @@ class World:
         if trouble is not None and trouble.what == "repeated" and name in REPEATED:
             await self._effect(process, name, kept, args, keywords)
         await self._travel(None)
-        if trouble is not None and trouble.what != "clock":
+        if trouble is not None:
+            await self._travel_back(trouble)
+        return answer
+
+    async def _travel_back(self, trouble: StoreTrouble) -> None:
+        if trouble.what == "late":
+            await pause(self.loop, trouble.seconds)
+        elif trouble.what != "clock":
             self.checker.troubled()
             if trouble.what == "lost":
                 raise StoreUnavailable("simulated: the answer was lost")
-        return answer
 
     async def _travel(self, trouble: StoreTrouble | None) -> None:
         if trouble is not None and trouble.what == "clock":
             self._set_clock(trouble.process, timedelta(seconds=trouble.seconds))
-        elif trouble is not None:
+        elif trouble is not None and trouble.what != "late":
             self.checker.troubled()
             if trouble.what == "slow":
                 await pause(self.loop, trouble.seconds)
@@ -169,12 +176,11 @@ class World:
             return await self._claim(process, kept, args, keywords)
         if name == "settle":
             return await self._settle(process, kept, args[0])
+        if name == "spend":
+            return await self._spend(kept, args[0])
         answer = await kept(*args, **keywords)
         if name == "add":
             self.checker.added(answer)
-        elif name == "spend":
-            for charge in (charge for charge, refusal in zip(args[0], answer, strict=True) if refusal is None):
-                self.checker.charged(charge.attempt, charge.at)
         return answer
 
     async def _claim(
@@ -186,6 +192,16 @@ class World:
             self.checker.claims(process, claimed, before, keywords.get("early", {}))
             self.note("claims", process.number, *((one.id, one.claim, one.unsettled) for one in claimed.alarms))
         return claimed
+
+    async def _spend(self, kept: Callable[..., Awaitable[Any]], charges: Sequence[Charge]) -> Any:
+        budget = self.database.budget
+        before = dict(budget)
+        answers = await kept(charges)
+        for charge in (charge for charge, refusal in zip(charges, answers, strict=True) if refusal is None):
+            limits = [key for key in charge.keys if key not in charge.marks]
+            was, now = (sum(counts[key].wakes for key in limits if key in counts) for counts in (before, budget))
+            self.checker.charged(charge.attempt, charge.at, is_counted=now > was and len(charges) == 1)
+        return answers
 
     async def _settle(
         self, process: Process, kept: Callable[..., Awaitable[Any]], changes: Sequence[AlarmChange]
