@@ -30,6 +30,7 @@ MOVES: Final = frozenset({"cancel", "pause", "resume", "skip", "snooze", "move",
 LEAVES: Final = MOVES - {"pause"}  # verbs after which what was due is on record, or still due
 BY_OWNER: Final = frozenset({"cancelled", "superseded", "paused", "requested", "signalled"})  # reasons of a fire
 EDITS: Final = frozenset({"reword", "policy"})  # edits that name one field
+REWRITES: Final = EDITS | {"when", "rearm", "repeat"}  # verbs after which a wake may have another body
 
 
 class Grid(Struct, frozen=True):
@@ -369,7 +370,8 @@ class ChangeRules:
             self._breaks("E5", f"fire {fire.id} was reported as failed, and a second report counts")
         if before is not None and before.reason == "unreported" and before.status == "retrying":
             self._after_silence(one, fire)
-        if fire.status == "skipped" and fire.count < COUNTED and (grid := grid_of(one.was)) is not None:
+        is_new = before is None or (before.status, before.through) != (fire.status, fire.through)
+        if is_new and fire.status == "skipped" and fire.count < COUNTED and (grid := grid_of(one.was)) is not None:
             count = 1 + grid.count(fire.scheduled_for, fire.through or fire.scheduled_for)
             if fire.count != count:
                 self._breaks("F1", f"fire {fire.id} stands for {count} instants, and says {fire.count}")

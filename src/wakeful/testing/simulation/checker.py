@@ -19,7 +19,7 @@ from wakeful.model.outcome import Completed, Delivered, Failed, Outcome, Waiting
 from wakeful.rules.budget import attempt_of
 from wakeful.rules.wake import Wake
 from wakeful.store import Added, Claimed, Settled
-from wakeful.testing.simulation.change_rules import LEASE, MS, SUSPECT, TICK, ChangeRules, Written, grid_of
+from wakeful.testing.simulation.change_rules import LEASE, MS, REWRITES, SUSPECT, TICK, ChangeRules, Written, grid_of
 
 SLACK: Final = 0.6  # seconds that a simulated store and a loop with much to do take besides
 RECEIVER: Final = 2.0  # seconds that the slowest receiver without trouble takes
@@ -338,6 +338,8 @@ class Checker:
             outcome=begun[-1].outcome if begun else None,
             untouched=known is not None and known.untouched and not self.trouble,
         )
+        if written.asked in REWRITES:
+            self._bodies = {id: body for id, body in self._bodies.items() if not id.startswith(was.id)}
         if written.asked == "report failed":
             self._written |= {fire.id: self._passed() for fire in change.fires}
         self._rules.check(written)
