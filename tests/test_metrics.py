@@ -45,7 +45,7 @@ def counted(world: World) -> Metrics:
     """The numbers of this world's first dispatcher and its service."""
     metrics = Metrics()
     world.service = Service(
-        world.store, clock=world.clock, settings=world.settings, targets=lambda: world.served, metrics=metrics
+        world.store, clock=world.clock, settings=world.settings, targets=world.served, metrics=metrics
     )
     world._dispatcher = world.another(metrics=metrics)
     return metrics

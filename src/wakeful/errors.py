@@ -121,14 +121,15 @@ class OneProcess:
         return self._pid not in (0, os.getpid())
 
     def check(self) -> None:
-        if self.is_forked:
+        here = os.getpid()
+        if self._pid not in (0, here):
             raise StoreUnavailable(
-                f"this database was opened by process {self._pid}, and this is process {os.getpid()}, forked from it",
+                f"this database was opened by process {self._pid}, and this is process {here}, forked from it",
                 fix="Open it in the process that uses it, after the fork: wakeful.open or wakeful.open_sync in the"
                 " child, with gunicorn in post_fork or without --preload.",
                 passing=False,
             )
-        self._pid = os.getpid()
+        self._pid = here
 
 
 class StoreBusy(StoreUnavailable):

@@ -35,7 +35,7 @@ class World:
         self.desk = RecordingTarget()
         self.served: dict[str, ServedTarget] = {"desk": ServedTarget(self.desk, 64)}
         self.settings = Settings(stop_within=timedelta(seconds=5))
-        self.service = Service(store, clock=clock, settings=self.settings, targets=lambda: self.served)
+        self.service = Service(store, clock=clock, settings=self.settings, targets=self.served)
         self._dispatcher: Dispatcher | None = None
 
     def serve(self, name: str, target: Target, concurrency: int = 64, *, breaks: bool = True) -> None:

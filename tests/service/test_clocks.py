@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.acting import Draft, acting, keep
 from tests.dispatcher.conftest import OWNER
 from wakeful.model.alarm import Alarm
+from wakeful.rules.users import Users
 from wakeful.service import Service
 from wakeful.settings import Settings
 from wakeful.store import Store, Worker
@@ -24,7 +25,7 @@ async def service(store: Store, clock: ManualClock) -> Service:
     await store.maintenance.beat(
         Worker(id="w", host="here", pid=1, version="0", started_at=now, seen_at=now, targets=("desk",)),
     )
-    return Service(store, clock=clock, settings=Settings(), targets=lambda: {"desk"})
+    return Service(store, clock=clock, settings=Settings(), declared={"desk": Users()})
 
 
 async def due(service: Service, clock: ManualClock) -> Alarm:

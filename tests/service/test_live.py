@@ -87,7 +87,7 @@ class World:
         self.desk = Desk()
         served = {"desk": ServedTarget(self.desk, 8)}
         settings = Settings()
-        self.service = Service(store, clock=clock, settings=settings, targets=lambda: served)
+        self.service = Service(store, clock=clock, settings=settings, targets=served)
         now = clock.now()
         worker = Worker(id="w", host="here", pid=1, version="0", started_at=now, seen_at=now)
         self.dispatcher = Dispatcher(store, served, worker=worker, settings=settings, clock=clock)

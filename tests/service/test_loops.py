@@ -66,7 +66,7 @@ async def test_an_owner_who_is_limited_cannot_have_retries_without_a_pause(
 
 async def test_retries_count_as_creates_do(world: World) -> None:
     settings = replace(world.settings, creates_per_minute=3)
-    service = Service(world.store, clock=world.clock, settings=settings, targets=lambda: world.served)
+    service = Service(world.store, clock=world.clock, settings=settings, targets=world.served)
     world.desk.answer(*[Failed("no", retryable=False)] * 10)
     alarm = await world.set(1)
     for _ in range(3):
@@ -102,7 +102,7 @@ class Contested:
 async def test_a_cancel_wins_against_a_loop(world: World) -> None:
     alarm = await world.set(60)
     store: Any = Contested(world.store, 200)
-    service = Service(store, clock=world.clock, settings=world.settings, targets=lambda: world.served)
+    service = Service(store, clock=world.clock, settings=world.settings, targets=world.served)
     assert (await acting(service, "ada").cancel(alarm.id)).alarm.status == "cancelled"
     assert (await world.read(alarm)).status == "cancelled"
 

@@ -377,7 +377,7 @@ def _check_json(payload: str) -> None:
 async def _sent(settings: Settings, name: str, wake: Wake) -> Tested:
     served = build_targets(settings)
     try:
-        target = target_named(name, {known: one.target for known, one in served.items()})
+        target = target_named(name, served)
         await check_target(name, target, settings)
         with ending_run():  # a program that was started is ended too
             return await send_test(target, wake)

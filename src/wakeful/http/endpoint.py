@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from wakeful.clock import stopwatch
 from wakeful.errors import StoreUnavailable, Unauthorized
@@ -73,22 +73,19 @@ class Endpoint:
         self.__name__ = operation.run.__name__
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        bounded = self.operation.waits and self.operation.body is not None
-        response = await self._answer(Request(scope, _body_in_time(scope, receive) if bounded else receive, send))
-        await response(scope, receive, send)
-
-    async def _answer(self, request: Request) -> ASGIApp:
         operation = self.operation
-        if request.method == "HEAD" and not operation.safe:
+        if scope["method"] == "HEAD" and not operation.safe:
             raise HTTPException(405)
-        call = self._call(request)
+        bounded = operation.waits and operation.body is not None
+        call = self._call(Request(scope, _body_in_time(scope, receive) if bounded else receive, send))
         try:
             async with asyncio.timeout(self._within):
-                return await operation.run(self._context, call)
+                response = await operation.run(self._context, call)
         except TimeoutError:
-            if operation.body is not None and BODY_READ not in request.scope:
+            if operation.body is not None and BODY_READ not in scope:
                 raise _too_slow() from None
             raise StoreUnavailable(f"the database did not answer within {ANSWER_WITHIN:g} s") from None
+        await response(scope, receive, send)
 
     def _call(self, request: Request) -> OperationRequest:
         operation = self.operation

@@ -340,7 +340,7 @@ class WebSocketDoor:
         with contextlib.ExitStack() as stack:
             try:
                 # The handshake is a GET, and a page of a stranger can make a browser send one.
-                self._guard.check(websocket)
+                self._guard.check(websocket.scope)
                 principal = principal_of(scope)
                 stack.enter_context(self._live_context.seat(principal))
             except WakefulError as error:

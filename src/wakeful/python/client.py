@@ -100,21 +100,15 @@ class LocalWakeful(Alarms):
             store,
             clock=self._clock,
             settings=settings,
-            targets=lambda: {*self._served, *self._declared},
-            users=self._users,
+            targets=self._served,
+            declared=self._declared,
             metrics=self.metrics,
-            delivering=lambda: {name: served.target for name, served in self._served.items()},
         )
         # Whoever is here holds the database: no limits.
         super().__init__(service, Caller(owner=settings.owner, via=via, by=via, limited=False, remote=False))
         for served in self._served.values():
             if isinstance(served.target, Inbox):
                 served.target.arriving = self.service.inbox_signal.ring
-
-    def _users(self, target: str) -> Users:
-        if (served := self._served.get(target)) is not None:
-            return served.users
-        return self._declared.get(target, Users())
 
     async def __aenter__(self) -> Self:
         try:

@@ -386,7 +386,7 @@ async def read_settings(session: Session) -> OwnerSettingsView:
 
     `own` names those that the owner has set; the others are the server's.
     """
-    return _shown(session.service, await session.service.owner_settings.own(session.caller.owner))
+    return _shown(session.service, (await session.service.owner_settings.read(session.caller.owner)).own)
 
 
 class ChangesSettings(Protocol):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from wakeful.clock import Clock
@@ -17,13 +18,12 @@ from wakeful.schedule.holiday_calendars import Calendars, refresh_calendars
 from wakeful.service.caller import Caller
 from wakeful.service.limits import ConnectionLimit, Limits
 from wakeful.service.owner_settings import OwnerSettingsCache
-from wakeful.service.targets import TargetRegistry, Tested, send_test, target_named, wake_for_test
+from wakeful.service.targets import TargetHere, TargetRegistry, Tested, send_test, target_named, wake_for_test
 from wakeful.service.tasks import Tasks
 from wakeful.settings import Settings
 from wakeful.settings.values import defaults_of
 from wakeful.store import Store
 from wakeful.store.maintenance import adopt_newer_rules
-from wakeful.targets import Target
 
 OFFSET_GOOD_FOR: Final = 30.0  # seconds
 OFFSET_DRIFT: Final = 0.1  # by which two monotonic clocks may differ in that time
@@ -36,17 +36,16 @@ class Service:
         *,
         clock: Clock,
         settings: Settings,
-        targets: Callable[[], Collection[str]] = lambda: (),
-        users: Callable[[str], Users] = lambda _: Users(),
+        targets: Mapping[str, TargetHere] = MappingProxyType({}),
+        declared: Mapping[str, Users] = MappingProxyType({}),
         metrics: Metrics | None = None,
-        delivering: Callable[[], Mapping[str, Target]] = dict,
     ) -> None:
         self.store = store
         self.clock = clock
         self.settings = settings
         self.metrics = metrics or Metrics()
-        self._delivering = delivering  # the targets that this process itself delivers to
-        self.targets = TargetRegistry(store, targets, users, settings)
+        self._here = targets
+        self.targets = TargetRegistry(store, targets, declared, settings)
         self.limits = Limits(store, settings)
         self.budget = Budget(settings.budget, settings.budget.by_owner)
         self.defaults = defaults_of(settings)  # of an alarm whose caller does not say
@@ -76,7 +75,7 @@ class Service:
 
     async def test_target(self, name: str, *, via: str) -> Tested:
         """Send one test wake through a target of this process. No alarm is set and nothing is kept."""
-        target = target_named(name, self._delivering())
+        target = target_named(name, self._here)
         return await send_test(target, wake_for_test(self.settings, name, now=await self.now(), via=via))
 
     # Keep house

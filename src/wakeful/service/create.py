@@ -92,11 +92,7 @@ async def create_alarm(session: Session, asked: CreateRequest, *, origin: tuple[
     """
     created = await _create(session, asked, origin)
     similar = await _similar(session, asked, created)
-    return replace(await _noted_created(session, created, asked), similar=similar)
-
-
-async def _noted_created(session: Session, created: Created, asked: CreateRequest) -> Created:
-    return replace(created, notes=await notes_on(session.outside, created.alarm, asked))
+    return replace(created, notes=await notes_on(session.outside, created.alarm, asked), similar=similar)
 
 
 async def _create(session: Session, asked: CreateRequest, origin: tuple[str, str]) -> Created:
@@ -212,7 +208,10 @@ async def _each_noted(session: Session, made: Sequence[M], asked: Sequence[Creat
     noted: list[M | Created] = []
     share = LoopShare()
     for one, said in zip(made, asked, strict=True):
-        noted.append(await _noted_created(session, one, said) if isinstance(one, Created) else one)
+        if isinstance(one, Created):
+            noted.append(replace(one, notes=await notes_on(session.service, one.alarm, said)))
+        else:
+            noted.append(one)
         if share.is_used_up():
             await share.give_way()
     return noted
@@ -338,7 +337,8 @@ class Creation:
 
     @classmethod
     async def begin(cls, service: Service, caller: Caller, origin: tuple[str, str] = ("", "")) -> Creation:
-        return cls(service, caller, await service.owner_settings.of(caller.owner), await service.now(), origin)
+        known = await service.owner_settings.read(caller.owner)
+        return cls(service, caller, known.counting, await service.now(), origin)
 
     async def draw(self, asked: CreateRequest, id: str = "") -> DrawnAlarm:
         """The alarm that is asked for, admitted by every limit. Nothing is written.

@@ -20,7 +20,6 @@ from wakeful.rules.attempts import in_hand
 from wakeful.rules.budget import wake_notes
 from wakeful.rules.create import bounds_in_words
 from wakeful.rules.lineage import end_note
-from wakeful.rules.owner_settings import effective
 from wakeful.rules.plan import coming, holiday_at, holiday_problem, keeps_holidays
 from wakeful.rules.signals import signal_notes
 from wakeful.runtime.cpu_time import in_thread
@@ -32,6 +31,7 @@ from wakeful.schedule.names import listed
 from wakeful.schedule.times_of_day import time_of_day
 from wakeful.schedule.zones import by_zone_rules
 from wakeful.service.core import Service
+from wakeful.service.owner_settings import KnownSettings
 from wakeful.store import FireQuery
 
 # Words that can be remarked on: weekdays, dates that elsewhere are read the other way round, hours from 1 to 5.
@@ -65,9 +65,10 @@ async def notes_on(
     """
     if alarm.finished:
         return _ended(alarm, asked)
-    own = await _own_settings(service, alarm.owner_did)
-    tell = partial(_of_its_time, service, alarm, asked, before, own)
-    found = await in_thread(tell) if is_rule(alarm.cron_expr) else tell()  # what a rule costs is up to its writer
+    owner = await _settings_of(service, alarm.owner_did)
+    tell = partial(_of_its_time, service, alarm, asked, before, owner)
+    is_costly = alarm.kind == "cron" and is_rule(alarm.cron_expr)  # what a rule costs is up to its writer
+    found = await in_thread(tell) if is_costly else tell()
     if alarm.status != "active":
         return found
     try:
@@ -79,12 +80,12 @@ async def notes_on(
 
 
 def _of_its_time(
-    service: Service, alarm: Alarm, asked: EditRequest | None, before: Alarm | None, own: OwnerSettings
+    service: Service, alarm: Alarm, asked: EditRequest | None, before: Alarm | None, owner: KnownSettings
 ) -> list[str]:
     found = [
         *_changed(before, alarm, asked),
-        *_assumed_zone(service, alarm, asked, own),
-        *_remarks(alarm, asked, own.date_order or service.settings.date_order, service.defaults.bare_day),
+        *_assumed_zone(alarm, asked, owner),
+        *_remarks(alarm, asked, owner.counting.date_order, service.defaults.bare_day),
         *_said_bounds(alarm, asked),
     ]
     if alarm.kind == "cron" and alarm.status == "active":
@@ -197,23 +198,23 @@ def _next_holiday(alarm: Alarm) -> list[str]:
     return [f"{alarm.occurrence_at.astimezone(zone(alarm.timezone)).date()} is a holiday ({name}): {after}."]
 
 
-def _assumed_zone(service: Service, alarm: Alarm, asked: EditRequest | None, own: OwnerSettings) -> list[str]:
-    usual = effective(own, service.owner_settings.server)
+def _assumed_zone(alarm: Alarm, asked: EditRequest | None, owner: KnownSettings) -> list[str]:
+    usual = owner.counting
     if asked is None or asked.timezone or not (asked.when or asked.cron_expr) or alarm.timezone != usual.timezone:
         return []
     if alarm.kind == "cron":
         depends = series_depends_on_zone(alarm.cron_expr)
     else:
         depends = moment_depends_on_zone(asked.when or "", alarm.timezone, alarm.fire_at, alarm.updated_at, usual)
-    whose = f"your zone, {own.timezone}" if own.timezone else usual.timezone
+    whose = f"your zone, {usual.timezone}" if owner.own.timezone else usual.timezone
     return [ASSUMED.format(whose)] if depends else []
 
 
-async def _own_settings(service: Service, owner: str) -> OwnerSettings:
+async def _settings_of(service: Service, owner: str) -> KnownSettings:
     try:
-        return await service.owner_settings.own(owner)
+        return await service.owner_settings.read(owner)
     except StoreUnavailable:  # what was done is done: it is told all the same
-        return OwnerSettings()
+        return KnownSettings(0, OwnerSettings(), service.owner_settings.server)
 
 
 def _said_bounds(alarm: Alarm, asked: EditRequest | None) -> list[str]:

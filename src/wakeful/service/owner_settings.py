@@ -22,7 +22,7 @@ GOOD_FOR: Final = 3.0  # seconds after which a change by another process is seen
 REMEMBERED: Final = 10_000  # owners
 
 
-class _Known(Struct, frozen=True):
+class KnownSettings(Struct, frozen=True):
     """What was read of an owner's settings, when, and what counts where the server's fill the gaps."""
 
     at: float
@@ -38,15 +38,11 @@ class OwnerSettingsCache:
         self._settings = settings
         self._clock = clock
         self.server = server_settings(settings)
-        self._known: dict[str, _Known] = {}
-
-    async def own(self, owner: str) -> OwnerSettings:
-        """What an owner has set, and no more."""
-        return (await self._look_up(owner)).own
+        self._known: dict[str, KnownSettings] = {}
 
     async def of(self, owner: str) -> OwnerSettings:
         """What counts for an owner's alarms where they do not say."""
-        return (await self._look_up(owner)).counting
+        return (await self.read(owner)).counting
 
     async def change(self, owner: str, asked: SettingsRequest) -> OwnerSettings:
         if not owner:
@@ -55,14 +51,14 @@ class OwnerSettingsCache:
         await self._store.access.put_owner_settings(owner, wanted)
         return self._remember(owner, wanted).own
 
-    async def _look_up(self, owner: str) -> _Known:
+    async def read(self, owner: str) -> KnownSettings:
         known = self._known.get(owner)
         if known is not None and self._clock.monotonic() - known.at < GOOD_FOR:
             return known
         return self._remember(owner, await self._store.access.owner_settings(owner))
 
-    def _remember(self, owner: str, found: OwnerSettings) -> _Known:
-        known = _Known(self._clock.monotonic(), found, effective(found, self.server))
+    def _remember(self, owner: str, found: OwnerSettings) -> KnownSettings:
+        known = KnownSettings(self._clock.monotonic(), found, effective(found, self.server))
         self._known.pop(owner, None)
         self._known[owner] = known
         if len(self._known) > REMEMBERED:

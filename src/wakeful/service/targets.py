@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
@@ -23,20 +23,27 @@ from wakeful.settings import Settings
 from wakeful.store import Store, TargetState, Worker
 from wakeful.targets import Target
 
+_ANYBODY: Final = Users()
 SERVED_GOOD_FOR: Final = 1.0  # seconds: a burst of creates asks once
+
+
+class TargetHere(Protocol):
+    """A target that this process delivers to."""
+
+    @property
+    def target(self) -> Target: ...
+
+    @property
+    def users(self) -> Users: ...
 
 
 class TargetRegistry:
     def __init__(
-        self,
-        store: Store,
-        configured: Callable[[], Collection[str]],
-        users: Callable[[str], Users],
-        settings: Settings,
+        self, store: Store, here: Mapping[str, TargetHere], declared: Mapping[str, Users], settings: Settings
     ) -> None:
         self._store = store
-        self._configured = configured  # among them this process's own handlers
-        self._users = users  # of each of these
+        self._here = here  # what this process delivers to, its handlers among them
+        self._declared = declared  # what is configured besides, and who may use it
         self._operator = settings.owner
         self._usual = settings.usual_target
         self._handlers: frozenset[str] = frozenset()  # that other processes have told of
@@ -54,8 +61,8 @@ class TargetRegistry:
         """Refuse a target or chat that an owner may not use: the only place that does."""
         if target != INBOX:
             is_operator = owner == self._operator
-            await self._check(target, lambda name: self._users(name).may_use(owner, via=via), tell_all=is_operator)
-        self._users(target).check_chat(owner, conversation_id, via=via)
+            await self._check(target, lambda name: self._users_of(name).may_use(owner, via=via), tell_all=is_operator)
+        self._users_of(target).check_chat(owner, conversation_id, via=via)
 
     async def check(self, name: str) -> None:
         """Refuse a target that nothing is configured for and no process serves."""
@@ -63,7 +70,7 @@ class TargetRegistry:
 
     async def _check(self, name: str, may_use: Callable[[str], bool], *, tell_all: bool) -> None:
         """Refuse an unknown target. One that the owner may not use counts as unknown."""
-        configured = self._configured()
+        configured = {*self._here, *self._declared}
         if name == INBOX or (may_use(name) if name in configured else name in self._elsewhere):
             return
         await self._look_elsewhere()
@@ -76,6 +83,10 @@ class TargetRegistry:
             raise UnknownTarget("this owner may not use the default target", field="target", fix=fix)
         raise UnknownTarget(f"there is no target {name!r}", field="target", fix=fix)
 
+    def _users_of(self, name: str) -> Users:
+        here = self._here.get(name)
+        return self._declared.get(name, _ANYBODY) if here is None else here.users
+
     async def _look_elsewhere(self) -> None:
         workers = await self._store.maintenance.workers()
         self._handlers = frozenset(name for worker in workers for name in worker.handlers)
@@ -84,7 +95,7 @@ class TargetRegistry:
     async def served(self) -> dict[str, list[Worker]]:
         """Every target there is, configured or told of by a worker, with the workers that serve it and are alive."""
         now = await self._store.now()
-        found: dict[str, list[Worker]] = {name: [] for name in (INBOX, *self._configured())}
+        found: dict[str, list[Worker]] = {name: [] for name in (INBOX, *self._here, *self._declared)}
         for worker in await self._store.maintenance.workers():
             for name in (*worker.targets, *worker.handlers):
                 found.setdefault(name, []).extend([worker] if is_alive(worker, now) else [])
@@ -114,11 +125,11 @@ class TargetRegistry:
         if is_operator or owner == self._operator:
             return served
         await self._look_elsewhere()
-        configured = self._configured()
+        configured = {*self._here, *self._declared}
 
         def may_know(name: str) -> bool:
             # Who may use what only others have configured is not known here: it is not told.
-            return self._users(name).may_use(owner) if name in configured else name in self._handlers
+            return self._users_of(name).may_use(owner) if name in configured else name in self._handlers
 
         return {name: workers for name, workers in served.items() if name == INBOX or may_know(name)}
 
@@ -192,14 +203,14 @@ def wake_for_test(
     return Wake(alarm, report_url=url, secret=secrets.token_bytes(32))
 
 
-def target_named(name: str, served: Mapping[str, Target]) -> Target:
+def target_named(name: str, served: Mapping[str, TargetHere]) -> Target:
     if name not in served:
         raise UnknownTarget(
             f"there is no target {name!r} in the settings",
             field="target",
             fix=f"Known are: {', '.join(sorted(served))}. A handler lives in its own program, and is tested there.",
         )
-    return served[name]
+    return served[name].target
 
 
 async def send_test(target: Target, wake: Wake) -> Tested:

@@ -202,7 +202,7 @@ IN_STORES: Final[dict[str, Fault]] = {
         "wakeful.store.copying.backup", "    await keep_first_edition(target.store.maintenance)\n", ""
     ),
     "a store of the parent process is used": Source(
-        "wakeful.errors", "        if self.is_forked:\n", "        if False:\n"
+        "wakeful.errors", "        if self._pid not in (0, here):\n", "        if False:\n"
     ),
     "a ledger keyed by service gets a row for each step": Source(
         "wakeful.store.queries", '            found = "service"\n', "            pass\n"

@@ -48,7 +48,7 @@ async def create(context: Context, call: OperationRequest) -> Response:
 
 def _keyed(given: CreateRequest, call: OperationRequest) -> CreateRequest:
     """Return the request with the key from the header, if there is one, without quotes."""
-    said = header(call.request, b"idempotency-key")
+    said = header(call.request.scope, b"idempotency-key")
     if said is None:
         return given
     key = said.strip().strip('"').strip()

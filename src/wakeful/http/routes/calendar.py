@@ -23,7 +23,7 @@ _KEPT: Final = "private, max-age=300"
 async def feed(context: Context, call: OperationRequest) -> Response:
     found = await calendar_feed(context.store, call.caller.owner, base=_base(context, call), now=await context.now())
     headers = {"etag": found.etag, "cache-control": _KEPT}
-    if found.etag in _etags(header(call.request, b"if-none-match") or ""):
+    if found.etag in _etags(header(call.request.scope, b"if-none-match") or ""):
         return Response(status_code=304, headers=headers)
     disposition = 'inline; filename="wakeful.ics"'
     return Answer(found.body, 200, headers | {"content-disposition": disposition}, CALENDAR_FILE)

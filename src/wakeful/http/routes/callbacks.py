@@ -110,7 +110,7 @@ A2A: Final = (
     callback(
         a2a.KIND,
         "Take a push notification from an A2A agent",
-        lambda call: header(call.request, a2a.TOKEN_HEADER.encode()) or "",
+        lambda call: header(call.request.scope, a2a.TOKEN_HEADER.encode()) or "",
         lambda body, so_far: a2a.report_of(body, so_far=so_far),
     ),
 )

@@ -137,7 +137,7 @@ async def retry_many(context: Context, call: OperationRequest) -> Response:
 
 async def inbox(context: Context, call: OperationRequest) -> Response:
     # It hands wakes out, and an image on a page is a GET too; but no page can send a header of this name with it.
-    if not call.caller.limited and not header(call.request, CLIENT.lower().encode()):
+    if not call.caller.limited and not header(call.request.scope, CLIENT.lower().encode()):
         raise Refusal(
             403,
             "foreign_origin",

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wakeful.clock import Clock
 from wakeful.errors import Forbidden, StoreUnavailable, Unauthorized, WakefulError
 from wakeful.http.security.connection import BELONGS
-from wakeful.http.security.guard import OUTGOING, refuse_pages, refused
+from wakeful.http.security.guard import OUTGOING, header, refuse_pages, refused
 from wakeful.http.security.limits import CpuShares, Outgoing, Rate
 from wakeful.rules.create import TEXT_LIMIT, check_text
 from wakeful.rules.wake import WAKE_PREFIX
@@ -264,7 +264,7 @@ class AuthMiddleware:
         await (answering if account is None else charged(answering, account))
 
     async def _principal(self, scope: Scope) -> Principal | None:
-        path, authorization = route_path(scope), _authorization(scope)
+        path, authorization = route_path(scope), header(scope, b"authorization")
         if not _GUARDED.fullmatch(path) or _is_open(scope, path, authorization):
             return None
         in_address = _token_in_address(scope, path)
@@ -306,11 +306,6 @@ def _token_in_address(scope: Scope, path: str) -> str | None:
         return None
     check_text(FEED_TOKEN, tokens[0], TEXT_LIMIT)
     return tokens[0]
-
-
-def _authorization(scope: Scope) -> str | None:
-    """Return the first header of this name, without building a mapping: every request pays for it."""
-    return next((value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"), None)
 
 
 def route_path(scope: Scope) -> str:

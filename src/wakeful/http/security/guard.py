@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -67,12 +67,9 @@ class Guard:
         self._welcome: set[str] = set()  # hosts that were looked at before
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await self._answer(scope, receive, send)
-        else:
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+            return
         begun = False
 
         async def sending(message: Message) -> None:
@@ -81,7 +78,7 @@ class Guard:
             await send(message)
 
         try:
-            self._check_headers(scope)
+            self.check(scope)
             await self._app(scope, receive, sending)
         except ClientDisconnect:
             pass  # nobody is left to answer to
@@ -94,10 +91,8 @@ class Guard:
             unforeseen = WakefulError("an internal error; the server's log has the details")
             await refused(unforeseen)(scope, receive, send)
 
-    def check(self, request: HTTPConnection) -> None:
-        self._check_headers(request.scope)
-
-    def _check_headers(self, scope: Scope) -> None:
+    def check(self, scope: Scope) -> None:
+        """Refuse a foreign host or origin."""
         host, origin = "", None
         for name, value in scope["headers"]:
             if name == b"host":
@@ -145,7 +140,7 @@ async def body(request: Request, kind: type[T], *, optional: bool = False) -> T:
     """Decode the JSON body into a type; if it is optional, an empty body is an empty object."""
     if optional and not (data := await read(request)):
         return decode(b"{}", kind)
-    media = (header(request, b"content-type") or "").partition(";")[0].strip().lower()
+    media = (header(request.scope, b"content-type") or "").partition(";")[0].strip().lower()
     if media != "application/json":
         raise Refusal(
             415,
@@ -160,9 +155,13 @@ async def body(request: Request, kind: type[T], *, optional: bool = False) -> T:
     return decode(data, kind)
 
 
-def header(request: Request, name: bytes) -> str | None:
-    """Return the first header of a name; cheaper than a mapping of all of them."""
-    return next((value.decode("latin-1") for key, value in request.scope["headers"] if key == name), None)
+def header(scope: Scope, name: bytes) -> str | None:
+    """Return the first header of a name, without building a mapping: every request pays for it."""
+    for key, value in scope["headers"]:
+        if key == name:
+            found: str = value.decode("latin-1")
+            return found
+    return None
 
 
 async def read(request: Request, *, limit: int = BODY_LIMIT) -> bytes:

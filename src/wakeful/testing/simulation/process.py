@@ -250,9 +250,8 @@ class Process(Group):
             self.store,
             clock=clock,
             settings=SETTINGS,
-            targets=lambda: served,
+            targets=served,
             metrics=METRICS,
-            delivering=lambda: {name: one.target for name, one in served.items()},
         )
         self.service.ids = Ids(random_bytes=world.random.randbytes)
         cast(SimulatedInbox, served["inbox"].target).arriving = self.service.inbox_signal.ring
