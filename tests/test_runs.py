@@ -206,7 +206,7 @@ def test_durations_are_summed_by_directory_and_by_file(tmp_path: Path) -> None:
     )
     found = durations.page([durations.read(tmp_path / "quick.xml")])
     assert "## ./scripts/test quick\n\n2026-11-19: 2 tests in 1 seconds, 2 seconds in all processes." in found
-    assert "| alarm | 1 | 2 | 75% |" in found
+    assert "| rules | 1 | 2 | 75% |" in found
     assert "| tests/rules/test_a.py | 1 | 2 | 75% |" in found
     assert "| `tests/rules/test_a.py::test_c[x\\| y]` | 1.5 |" in found
     assert "| `tests/test_runs.py::test_d` | 0.5 |" in found
