@@ -1,6 +1,7 @@
 """How long the tests of each lane took, as a page of the documentation, from the reports that pytest writes.
 
-The page itself has the commands. Each report has the name of its lane: quick.xml, usual.xml, long.xml.
+The page itself has the commands. Each report has the name of its lane: quick.xml, usual.xml, long.xml. The sections
+of other lanes stay as they are.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from msgspec import Struct
 from tests.lanes import COMMANDS
 
 SLOWEST: Final = 15
+PAGE: Final = Path(__file__).parents[1] / "docs" / "test-durations.md"
 HEAD: Final = """\
 # Durations of the tests
 
@@ -24,13 +26,13 @@ What the tests of each lane take, the slowest first. The seconds of a test are t
 run in several processes, so the sum is more than the run took. A test belongs in a slower lane (`tests/lanes.py`) when
 it waits, or when it repeats what another proves.
 
-To measure again, on a machine with two cores and no other work:
+To measure again, on a machine with two cores and no other work, all lanes or some of them:
 
 ```console
 $ ./scripts/test quick --junitxml=quick.xml
 $ ./scripts/test --junitxml=usual.xml
 $ ./scripts/test --long --junitxml=long.xml
-$ .venv/bin/python -m tests.durations quick.xml usual.xml long.xml > docs/test-durations.md
+$ .venv/bin/python -m tests.durations quick.xml usual.xml long.xml
 ```
 """
 
@@ -68,8 +70,12 @@ def read(file: Path) -> Run:
     return Run(file.stem, suite.get("timestamp", "").partition("T")[0], float(suite.get("time", 0)), took)
 
 
-def page(runs: Sequence[Run]) -> str:
-    return "\n".join([HEAD, *(section(run) for run in runs)])
+def page(runs: Sequence[Run], before: str = "") -> str:
+    """With the sections of these runs, and of the page as it was those of other lanes."""
+    _, *others = before.split("\n## ")
+    sections = {name: f"## {text.rstrip()}\n" for text in others for name in [text.partition("\n")[0]]}
+    sections |= {COMMANDS[run.lane]: section(run) for run in runs}
+    return "\n".join([HEAD, *(sections[command] for command in COMMANDS.values() if command in sections)])
 
 
 def section(run: Run) -> str:
@@ -102,4 +108,4 @@ def _summed(took: list[Took], by: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page([read(Path(file)) for file in sys.argv[1:]]))
+    PAGE.write_text(page([read(Path(file)) for file in sys.argv[1:]], PAGE.read_text()))

@@ -212,6 +212,15 @@ def test_durations_are_summed_by_directory_and_by_file(tmp_path: Path) -> None:
     assert "| `tests/test_runs.py::test_d` | 0.5 |" in found
 
 
+def test_durations_of_a_lane_leave_those_of_others_as_they_are() -> None:
+    quick, usual = (durations.Run(lane, "2026-11-19", 60.0, []) for lane in ("quick", "usual"))
+    again = durations.Run("usual", "2027-01-02", 70.0, [])
+    both = durations.page([quick, usual])
+    assert durations.page([usual], durations.page([quick])) == both
+    assert durations.page([quick], durations.page([usual])) == both
+    assert durations.page([again], both) == durations.page([quick, again])
+
+
 _names: dict[str, object] = {}
 exec(  # not of a file of the tests
     compile(
