@@ -34,7 +34,7 @@ from wakeful.testing import ManualClock
 
 from .conftest import OWNER, World
 
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 MAY = datetime(2027, 5, 3, tzinfo=UTC)
 JULY = datetime(2027, 7, 1, tzinfo=UTC)
 
@@ -154,13 +154,14 @@ async def test_nothing_is_claimed_before_it_is_planned_again(world: World, befor
 
 
 async def test_a_running_dispatcher_plans_again_before_its_first_claim(world: World, before: Path, after: Path) -> None:
+    """Due at 07:00 by the old rules, at 08:00 by the new ones."""
     daily, _, _ = await set_up(world, before)
-    await world.clock.advance(7.5 * HOUR)
+    await world.clock.advance(8 * HOUR - 2 * MINUTE)
     with process_on(after):
         async with running(world):
-            await world.clock.advance(60)
+            await world.clock.advance(MINUTE)
             assert world.desk.wakes == []
-            await world.clock.advance(30 * 60)
+            await world.clock.advance(2 * MINUTE)
         assert [wake.alarm.id for wake in world.desk.wakes] == [daily.id]
 
 

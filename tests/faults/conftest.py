@@ -28,7 +28,7 @@ from wakeful.store import AlarmQuery, FireQuery, Store
 from .worker import Orders
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
+PATIENCE = 180.0  # seconds; only bounds a wait, also on a machine with ten times the work it can do
 SHORT = {"lease": "2s", "tick": "200ms", "stop_within": "2s"}
 _ids = Ids()
 
