@@ -24,8 +24,8 @@ COMMANDS: Final[dict[str, str]] = {
 }
 TESTS: Final = Path(__file__).parent
 QUICK: Final = (
-    "alarm",
     "dispatcher",
+    "rules",
     "schedule",
     "service",
     "store/test_conformance.py",

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests import durations, leftovers
+from tests import durations, lanes, leftovers
 from tests.loop_guard import LIMIT, LoopGuard
 
 ROOT = Path(__file__).parent.parent
@@ -57,6 +57,11 @@ def test_each_lane_holds_the_one_before() -> None:
     assert not [name for name in quick if "postgres" in name]
     assert [name for name in usual if "test_conformance" in name and "[postgres]" in name]
     assert not [name for name in usual if "test_sse" in name and "[postgres]" in name]
+
+
+def test_every_place_of_a_lane_is_there() -> None:
+    named = (lanes.QUICK, lanes.NOT_QUICK, lanes.LONG, (lanes.POOLED,), lanes.ABOVE_THE_STORE, lanes.BOTH_STORES)
+    assert [place for places in named for place in places if not (lanes.TESTS / place).exists()] == []
 
 
 @pytest.mark.parametrize(

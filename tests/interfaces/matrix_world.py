@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 import click
 
+from tests.interfaces.pty_world import OLD_ZONES
 from wakeful import __version__
 from wakeful.cli import HELP, main
 from wakeful.http.security.auth import mint
@@ -253,6 +254,7 @@ ID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}(-[0-9a-f]{4}(-[0-9a-f]{4}(-[0
 _DAY: Final = r"((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?\d\d? (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)( 20[23]\d)?"
 _LENGTH: Final = r"\d+ (d|h|min|s)"
 _DIFFERS: Final = (
+    (re.compile(OLD_ZONES), r"ok  \1; times are read in \2\n"),
     (re.compile(r"/\S*/place(?=[/,\s])"), "FOLDER"),
     (re.compile(r"once=[\w-]+"), "once=SECRET"),
     (

@@ -26,7 +26,13 @@ COLUMNS: Final = 80
 _DATE: Final = r"\d\d? (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)( \d{4})?"
 _DAY: Final = rf"((Mon|Tue|Wed|Thu|Fri|Sat|Sun)( {_DATE})?|{_DATE})"
 _LENGTH: Final = r"\d+ (d|h|min|s)"
+# The doctor's finding where the machine's data are not of this year or the last, wrapped or not.
+OLD_ZONES: Final = (
+    r"(?m)^warn( +time zones +\S+ from [^;]+);\s+times\s+are\s+read\s+in\s+(\w+);\s+"
+    r"that\s+is\s+old\n(?: {8,}[^\n]*\n)+"
+)
 _DIFFERS: Final = {
+    OLD_ZONES: r"ok  \1; times are read in \2\n",
     r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}": "ID",
     r"[0-9a-f]{8}-[0-9a-f]{4}(?=[\s@])": "SHORT",
     r"@\d{13}": "@MS",
