@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Created,
         Details,
         HistoryEntry,
+        Moved,
         TakenWake,
         Why,
     )
@@ -104,6 +105,7 @@ _HOMES = {
     "Created": "service",
     "Details": "service",
     "HistoryEntry": "service",
+    "Moved": "service",
     "TakenWake": "service",
     "Why": "service",
     "HistoryStatus": "service.history",
@@ -140,6 +142,7 @@ __all__ = [
     "LiveEvent",
     "LocalWakeful",
     "Matches",
+    "Moved",
     "NotFound",
     "OnConflict",
     "OpenKeywords",

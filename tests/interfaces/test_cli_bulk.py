@@ -53,6 +53,21 @@ def test_a_script_that_says_yes_changes_what_fits_and_nobody_elses(filled: Path,
     assert "no alarm fits" in piped("cancel", "--label", "none", cwd=filled, env=env)[1]
 
 
+def test_what_fires_in_a_time_is_moved_or_cancelled_where_a_script_says_yes(filled: Path, env: dict[str, str]) -> None:
+    due = ("--due-from", "2098-12-31T00:00:00Z", "--due-to", "2099-01-01T00:00:00Z")
+    _, err = piped("move", *due, "--by", "1d", "--label", "few", cwd=filled, env=env, code=2)
+    assert "2 alarms would be moved" in err
+    out, _ = piped("move", *due, "--by", "1d", "--label", "few", "--dry-run", cwd=filled, env=env)
+    assert [line.split("\t")[2] for line in out.splitlines()] == ["would be moved"] * 2
+    out, _ = piped("move", *due, "--by", "1d", "--label", "few", "--yes", cwd=filled, env=env)
+    assert [line.split("\t")[2] for line in out.splitlines()] == ["next at 2099-01-02T00:00:00Z"] * 2
+    out, _ = piped("cancel", *due, "--yes", cwd=filled, env=env)
+    assert [line.split("\t")[1] for line in out.splitlines()] == ["cancelled"] * 12
+    out, _ = piped("move", "--all", "--timezone", "Asia/Tokyo", "--yes", "--json", cwd=filled, env=env)
+    assert [one["timezone"] for one in json.loads(out)["alarms"]] == ["Asia/Tokyo"] * 2
+    assert "does not go with" in piped("cancel", *due, "--status", "active", cwd=filled, env=env, code=2)[1]
+
+
 def ids_of(cwd: Path, env: dict[str, str], *args: str) -> list[str]:
     return [line.split("\t")[0] for line in piped("ls", *args, cwd=cwd, env=env)[0].splitlines()]
 

@@ -43,6 +43,7 @@ BEHIND: Final[dict[str, tuple[str, str, str, str]]] = {
     "undo": ("POST /v1/alarms/{id}/undo", "alarm_update", "undo", "POST /alarms/{id}/{verb}"),
     "cancel": ("DELETE /v1/alarms/{id}", "alarm_cancel", "cancel", "POST /alarms/{id}/{verb}"),
     "cancel_many": ("POST /v1/alarms/cancel", "alarm_cancel", "cancel", "POST /bulk/{what}"),
+    "move_many": ("POST /v1/alarms/move", "alarm_update", "move", "- the command line and HTTP have it"),
     "cancel_chain": ("DELETE /v1/alarms", AGENTS, "- by its alarms", "- by its alarms"),
     "reset": ("DELETE /v1/alarms", "- an agent names what it cancels", "cancel", "POST /bulk/{what}"),
     "signal": ("POST /v1/signals/{name}", "alarm_signal", "signal", "- programs send signals"),

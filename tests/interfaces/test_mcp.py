@@ -391,3 +391,23 @@ async def test_null_for_what_is_needed_or_not_known_is_refused(agent: Agent) -> 
     assert "missing required field `when`" in await agent.refused("alarm_set", **SET | {"when": None})
     assert "colour" in await agent.refused("alarm_list", colour=None)
     assert "nothing to change" in await agent.refused("alarm_update", **nulls("alarm_update", id="k"))
+
+
+async def test_all_of_tomorrow_is_moved_or_left_out(agent: Agent) -> None:
+    await agent("alarm_set", when="tomorrow at 9am", wake_message="x", key="once")
+    range_ = {"due_from": "tomorrow", "due_to": "tomorrow"}
+    would = await agent("alarm_update", id="all", action="move", by="1d", **range_, dry_run=True)
+    assert (would["would_move"], would["summary"]) == (1, "1 alarm would be moved; nothing was.")
+    moved = await agent("alarm_update", id="all", action="move", by="1d", **range_)
+    assert (moved["moved"], len(moved["alarms"])) == (1, 1)
+    assert (await agent("alarm_cancel", **range_))["summary"] == "0 alarms cancelled."
+    again = await agent("alarm_update", id="once", action="move", by="2h")
+    assert again["alarm"]["next_fire_local"].partition("T")[2].startswith("11:00")
+    zoned = await agent("alarm_update", id="all", timezone="Asia/Tokyo")
+    assert (zoned["moved"], (await agent("alarm_get", id="once"))["alarm"]["timezone"]) == (1, "Asia/Tokyo")
+    daily = await agent("alarm_set", when="every day at 9am", wake_message="y", key="daily")
+    left_out = await agent("alarm_cancel", due_to=daily["alarm"]["next_fire_at"])
+    assert (left_out["skipped"], left_out["alarms"][0]["status"]) == (1, "active")
+    assert "all alarms can only be moved" in await agent.refused("alarm_update", id="all", label="l")
+    assert "exactly one of by and timezone" in await agent.refused("alarm_update", id="all", action="move")
+    assert "does not go with action" in await agent.refused("alarm_update", id="once", label="l", dry_run=True)

@@ -19,7 +19,7 @@ from .owner_world import GOOD, PRIVATE, World, bodies, world
 __all__ = ["world"]
 
 # Where a target only chooses among the caller's own: nothing is sent to it.
-CHOOSES = ("/v1/alarms/cancel", "alarm_cancel", "alarm_inbox")
+CHOOSES = ("/v1/alarms/cancel", "/v1/alarms/move", "alarm_cancel", "alarm_inbox")
 
 
 async def test_no_operation_sends_anything_to_a_target_that_is_not_for_its_owner(world: World) -> None:

@@ -664,6 +664,15 @@ CAUGHT_BY: dict[str, list[str]] = {
     "a host names the conversation of every tool": [
         "tests/interfaces/test_mcp_host.py::test_other_tools_take_nothing_from_the_host"
     ],
+    "a day is 24 hours where alarms are moved": [
+        "tests/service/test_moving.py::test_whole_days_keep_the_time_of_day_where_clocks_change[sqlite]"
+    ],
+    "a series is cancelled for one day of it": [
+        "tests/service/test_moving.py::test_what_is_cancelled_tomorrow_leaves_series_out_that_day_only[sqlite]"
+    ],
+    "a range of time chooses nothing": [
+        "tests/service/test_moving.py::test_what_fires_tomorrow_is_moved_to_the_day_after[sqlite]"
+    ],
     "blanks behind a header count": [
         "tests/interfaces/test_http_requests.py::test_blanks_behind_a_name_of_mcp_are_not_part_of_it"
     ],

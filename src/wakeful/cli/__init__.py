@@ -45,6 +45,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "resume": ("change", "Resume paused alarms."),
         "edit": ("edit", "Change an alarm: by flags, or in your editor."),
         "snooze": ("change", "Put an alarm off for a while."),
+        "move": ("change", "Move alarms in time, or to another time zone."),
         "skip": ("change", "Skip the next fire of a series, and keep the series."),
         "undo": ("change", "Take back the last change of an alarm."),
         "fire": ("change", "Fire an alarm now, once more; its own time stays."),

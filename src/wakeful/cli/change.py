@@ -30,6 +30,7 @@ from wakeful.service.signalling import SignalledAlarm
 _PAGE: Final = 500
 _MANY: Final = 10  # above this the number is typed, not only agreed to
 _FILTERS: Final = ("status", "target", "label", "conversation", "text", "before", "after")
+_DUE: Final = ("due_from", "due_to")
 Options = Callable[[Callable[..., Any]], Callable[..., Any]]
 Found = tuple[list[Alarm], datetime]
 Find = Callable[[Wakeful, dict[str, Any], tuple[str, ...]], Awaitable[Found]]
@@ -42,6 +43,10 @@ _CHOOSING: Final[dict[str, Options]] = {
     "text": click.option("--text", metavar="TEXT", help="Only those with this in the label or the message."),
     "before": click.option("--before", metavar="TIME|DURATION", help="Created before, or longer ago than this."),
     "after": click.option("--after", metavar="TIME|DURATION", help="Created at or after, or so long ago at most."),
+    "due_from": click.option(
+        "--due-from", metavar="TIME", help='Only what fires from then on: "tomorrow", "in 2 hours".'
+    ),
+    "due_to": click.option("--due-to", metavar="TIME", help='Only what fires until then: "tomorrow" is the whole day.'),
     "dry_run": click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
     "yes": click.option("--yes", is_flag=True, help="Do not ask. Needed for several at once in a script."),
 }
@@ -253,14 +258,16 @@ def _remark(shown: dict[str, Any], now: datetime) -> str:
 @click.command("cancel", cls=Command)
 @click.argument("ids", nargs=-1, metavar="ID…")
 @click.option("--all", "everything", is_flag=True, help="Every pending alarm of the owner.")
-@choosing()
+@choosing((*_FILTERS, *_DUE))
 @click.option("--reason", default="", help="Why, for those who ask later.")
 def cancel_command(ids: tuple[str, ...], everything: bool, reason: str, **given: Any) -> int:
     """Cancel alarms.
 
     Those that are named, or all that fit the options, also those whose wake still waits in the inbox. What has already
-    ended answers as it is.
+    ended answers as it is. With --due-from or --due-to a series goes on: it only leaves out what falls within.
     """
+    if any(given[name] for name in _DUE):
+        return _cancel_due(ids, {**given, "everything": everything}, reason)
     if not everything and not ids and not is_chosen(given):
         raise InvalidRequest("name the alarms, or say --all", field="ID", fix="wakeful ls shows their ids.")
     if everything and (ids or is_chosen(given)):
@@ -278,6 +285,68 @@ def cancel_command(ids: tuple[str, ...], everything: bool, reason: str, **given:
 
     chosen = picked(ids, given, "cancelled", ("active", "paused"), to_cancel, also=("fired",))
     return 0 if chosen is None else _each(chosen, one)
+
+
+def _cancel_due(ids: tuple[str, ...], given: dict[str, Any], reason: str) -> int:
+    filters = _many(ids, given, ("status", "before", "after", "everything"))
+    found = agreed_ids(asked().run(lambda alarms: _that_would(alarms.cancel_many, alarms, filters)), given, "cancelled")
+    if found is None:
+        return 0
+    done, now = asked().run(lambda alarms: _all_at_once(alarms.cancel_many(**filters, reason=reason), alarms))
+    return _tell_many(done, now)
+
+
+def _many(ids: tuple[str, ...], given: dict[str, Any], refused: Sequence[str] = ()) -> dict[str, Any]:
+    """The filters of a verb that finds its alarms itself."""
+    for name in refused:
+        if given.get(name):
+            fix = "Choose with --due-from, --due-to, --to, --label, --conversation and --text."
+            raise InvalidRequest("it does not go with --due-from and --due-to", field=f"--{name}", fix=fix)
+    names = {"conversation": "conversation_id"}
+    kept = ("target", "label", "conversation", "text", *_DUE)
+    return {"ids": ids} | {names.get(name, name): given[name] for name in kept if given.get(name)}
+
+
+async def _that_would(verb: Callable[..., Awaitable[Any]], alarms: Wakeful, filters: dict[str, Any]) -> Found:
+    done = await verb(**filters, dry_run=True)
+    tell_notes(done.notes)
+    return done.alarms, await alarms.now()
+
+
+async def _all_at_once(doing: Awaitable[Any], alarms: Wakeful) -> tuple[Any, datetime]:
+    return await doing, await alarms.now()
+
+
+def _tell_many(done: Any, now: datetime) -> int:
+    """The rows after one call that changed many. What was refused is in its notes."""
+    tell_notes(done.notes)
+    shown = [views.view(alarm) for alarm in done.alarms]
+    out = asked().output
+    short = out.ids([str(one["id"]) for one in shown])
+    rows = [(short[str(one["id"])], str(one["status"]), _remark(one, now)) for one in shown]
+    out.rows(("id", "status", "remark"), rows, {"alarms": shown, "in_flight": done.in_flight, "now": now})
+    return 0
+
+
+@click.command("move", cls=Command)
+@click.argument("ids", nargs=-1, metavar="ID…")
+@click.option("--by", metavar="DURATION", help="Move the next fire by this, such as 1d or 2h.")
+@click.option("--timezone", default="", metavar="ZONE", help="Move them to this time zone.")
+@click.option("--all", "everything", is_flag=True, help="Every pending alarm of the owner.")
+@choosing(("target", "label", "conversation", "text", *_DUE))
+def move_command(ids: tuple[str, ...], by: str | None, timezone: str, everything: bool, **given: Any) -> int:
+    """Move alarms in time, or to another time zone.
+
+    Those that are named, or all that fit the options: `wakeful move --due-from tomorrow --due-to tomorrow --by 1d`.
+    Whole days keep the time of day; of a series only the next fire moves. In another zone a series keeps its time of
+    day, and what fires once its moment.
+    """
+    where = {**_many(ids, given), "by": by, "timezone": timezone, "everything": everything}
+    found = agreed_ids(asked().run(lambda alarms: _that_would(alarms.move_many, alarms, where)), given, "moved")
+    if found is None:
+        return 0
+    done, now = asked().run(lambda alarms: _all_at_once(alarms.move_many(**where), alarms))
+    return _tell_many(done, now)
 
 
 async def _cancel_all(alarms: Wakeful, ids: tuple[str, ...], reason: str) -> tuple[int, datetime]:

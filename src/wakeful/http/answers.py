@@ -60,6 +60,12 @@ class UndoBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     when: str | None = None
 
 
+DueFrom = Annotated[
+    Moment | None, Meta(description="Only what fires from then on: a moment or a phrase.", examples=["tomorrow"])
+]
+DueTo = Annotated[Moment | None, Meta(description="Only what fires until then; a day is the whole of it.")]
+
+
 class CancelBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which alarms: `ids` (ids, keys or beginnings of ids), or all pending ones that fit the filters."""
 
@@ -68,8 +74,30 @@ class CancelBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     conversation_id: str = ""
     target: str = ""
     label: str = ""
+    due_from: DueFrom = None
+    due_to: DueTo = None
     reason: str = ""
     dry_run: Annotated[bool, Meta(description="Cancel nothing: only say which it would be.")] = False
+
+
+class MoveBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which alarms: `ids`, those that fit the filters, or `all` pending ones. Exactly one of `by` and `timezone`."""
+
+    ids: Annotated[list[str], Meta(max_length=NAMED_AT_ONCE)] = []
+    everything: bool = field(default=False, name="all")
+    by: Annotated[
+        Span | None, Meta(description="Move the next fire by this; whole days keep the time of day.", examples=["1d"])
+    ] = None
+    timezone: Annotated[
+        str, Meta(description="Move them to this zone: a series keeps its time of day, what fires once its moment.")
+    ] = ""
+    text: Annotated[str, Meta(description="A part of the label, the message or the key, in any case.")] = ""
+    conversation_id: str = ""
+    target: str = ""
+    label: str = ""
+    due_from: DueFrom = None
+    due_to: DueTo = None
+    dry_run: Annotated[bool, Meta(description="Move nothing: only say which it would be.")] = False
 
 
 class SignalRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -148,12 +176,29 @@ class ResetAnswer(Shape, frozen=True, kw_only=True):
 class CancelledAnswer(ResetAnswer, frozen=True, kw_only=True):
     """How many were cancelled, and the first 500 of them; with `dry_run` none, and those that would be.
 
-    `in_flight`: of how many an attempt was under way, which may still arrive.
+    `in_flight`: of how many an attempt was under way, which may still arrive. `skipped`: how many of them are series
+    that only leave out what falls between due_from and due_to. `notes`, where there are any.
     """
 
     dry_run: bool
     in_flight: int
     alarms: list[AlarmView]
+    skipped: int = 0
+    notes: list[str] | UnsetType = UNSET
+
+
+class MovedAnswer(Shape, frozen=True, kw_only=True):
+    """How many were moved, and the first 500 of them; with `dry_run` none, and those that would be.
+
+    `in_flight`: of how many an attempt was under way, which may still arrive. `notes`: which were not moved, and why.
+    """
+
+    moved: int
+    dry_run: bool
+    in_flight: int
+    alarms: list[AlarmView]
+    now: datetime
+    notes: list[str] | UnsetType = UNSET
 
 
 class SignalEffectView(Shape, frozen=True, kw_only=True):

@@ -152,7 +152,7 @@ ENTRIES: Final = (
     ToolEntry(
         name="alarm_update",
         title="Change an alarm",
-        about="Change an alarm: move or edit it, pause, resume, snooze, skip, undo, fire now, retry. "
+        about="Change an alarm, or move many: edit, move, pause, resume, snooze, skip, undo, fire now, retry. "
         'Examples: {"id": "…", "when": "10am"}, {"id": "…", "action": "snooze", "for": "1h"}',
         takes=schemas.UpdateArguments,
         answers=schemas.AlarmResult,
@@ -163,7 +163,7 @@ ENTRIES: Final = (
     ToolEntry(
         name="alarm_cancel",
         title="Cancel alarms",
-        about="Cancel: by id, by ids, or all pending ones by text, conversation or target.",
+        about="Cancel: by id, by ids, or all pending ones by text, conversation, target or time.",
         takes=schemas.CancelArguments,
         answers=schemas.CancelResult,
         scope="write",

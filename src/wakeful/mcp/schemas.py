@@ -349,12 +349,22 @@ class GetArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     ) = UNSET
 
 
+DueFrom = Annotated[str, _about("Only what fires from then on.", "tomorrow")]
+DueTo = Annotated[str, _about("Only what fires until then; a day is all of it.")]
+
+
 class ActArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    id: Annotated[str, _about("An alarm's id or key; to retry, a fire's id; `me`: your own timezone.")]
-    action: Annotated[
-        Literal["edit", "pause", "resume", "snooze", "skip", "undo", "fire", "retry"],
+    id: Annotated[
+        str,
         _about(
-            "edit: change the fields given. snooze: with `for` or `until`. skip: no next fire, the series goes on. "
+            "An alarm's id or key; to retry, a fire's id; `me`: your own timezone; `all`: to move, or a new timezone."
+        ),
+    ]
+    action: Annotated[
+        Literal["edit", "pause", "resume", "snooze", "skip", "move", "undo", "fire", "retry"],
+        _about(
+            "edit: change the fields given. move: later, with `by`. snooze: with `for` or `until`. "
+            "skip: no next fire, the series goes on. "
             "undo: the last change. "
             "fire: one more wake now. retry: a failed fire."
         ),
@@ -367,6 +377,10 @@ class ActArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     )
     until: Annotated[str, _about("With snooze: until when.")] | UnsetType = UNSET
     at: Annotated[str, _about("With skip: the `next_fire_at` meant.")] | UnsetType = UNSET
+    by: Annotated[Span, _about("With move: how much later.")] | UnsetType = UNSET
+    due_from: DueFrom | UnsetType = UNSET
+    due_to: DueTo | UnsetType = UNSET
+    dry_run: Annotated[bool, _about("With `all`: only say which.")] | UnsetType = UNSET
     reason: Note | UnsetType = UNSET
 
 
@@ -398,6 +412,8 @@ class CancelArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     text: Annotated[str, _about("All with this in label, message or key.")] = ""
     conversation_id: Annotated[str, _about("All of this conversation.")] = ""
     target: Annotated[str, _about("All of this target.")] = ""
+    due_from: DueFrom | UnsetType = UNSET
+    due_to: DueTo | UnsetType = UNSET
     dry_run: Annotated[bool, _about("Cancel nothing: say which it would be.")] = False
     reason: Note = ""
 
@@ -517,6 +533,9 @@ class Result(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 class AlarmResult(Result, frozen=True, omit_defaults=True, kw_only=True):
     alarm: AgentAlarm | UnsetType = UNSET
     fire_id: Annotated[str, _about("The fire that is tried again.")] = ""
+    alarms: Annotated[list[AgentAlarm], _about("Of `all`, as many as there is room for.")] = []
+    moved: int = 0
+    would_move: Annotated[int, _about("With dry_run: how many it would be.")] = 0
     in_flight: Annotated[
         bool, _about("A delivery is under way or its reader has the wake: that one attempt may still happen.")
     ] = False
@@ -540,6 +559,7 @@ class CancelResult(Result, frozen=True, omit_defaults=True, kw_only=True):
     alarms: Annotated[list[AgentAlarm], _about("Of several, as many as there is room for.")] = []
     cancelled: int = 0
     would_cancel: Annotated[int, _about("With dry_run: how many it would be.")] = 0
+    skipped: Annotated[int, _about("Series among them: they leave out what falls within, and go on.")] = 0
     in_flight: Annotated[bool, _about("As in alarm_update.")] = False
 
 

@@ -222,6 +222,8 @@ def _line(entry: HistoryEntry) -> HistoryLine:
 
 NUMBERS: Final = 540  # bytes of each wake that tell how late it is and where it stands in its series
 OWNER: Final = "me"  # in place of an alarm's id
+EVERY: Final = "all"
+FOR_ALL: Final = ("due_from", "due_to", "dry_run")
 NAMES: Final = {mine: theirs for theirs, mine in RENAMED.items()}
 _FOR_ACTION: Final[Mapping[str, tuple[str, ...]]] = {
     "edit": (*EDITABLE, "version"),
@@ -229,6 +231,7 @@ _FOR_ACTION: Final[Mapping[str, tuple[str, ...]]] = {
     "resume": (),
     "snooze": ("wait", "until"),
     "skip": ("at",),
+    "move": ("by",),
     "undo": ("when",),
     "fire": (),
     "retry": (),
@@ -282,6 +285,8 @@ class Tools(LookTools):
         _check_action(asked)
         if asked.id == OWNER:
             return await self._own_zone(given(asked))
+        if asked.id == EVERY or asked.action == "move":
+            return await self._move(given(asked))
         match asked.action:
             case "pause":
                 reason = asked.reason if asked.reason is not UNSET else ""
@@ -293,17 +298,14 @@ class Tools(LookTools):
             case "skip":
                 meant = asked.at if asked.at is not UNSET else None
                 return await self._changed("Skipped the next fire", await self._alarms.skip(asked.id, at=meant))
-            case "undo":
-                return await self._undo(asked)
-            case "fire" | "retry":
-                return await self._fire_again(asked)
+            case "fire" | "retry" | "undo":
+                return await self._again(asked)
         return await self._edit(asked)
 
-    async def _undo(self, asked: Any) -> AlarmResult:
-        when = asked.when if asked.when is not UNSET else None
-        return await self._changed("Taken back", await self._alarms.undo(asked.id, when=when))
-
-    async def _fire_again(self, asked: ActArguments) -> AlarmResult:
+    async def _again(self, asked: Any) -> AlarmResult:
+        if asked.action == "undo":
+            when = asked.when if asked.when is not UNSET else None
+            return await self._changed("Taken back", await self._alarms.undo(asked.id, when=when))
         if asked.action == "retry":
             return await self._retry(asked.id)
         made = await self._alarms.fire(asked.id)
@@ -317,6 +319,29 @@ class Tools(LookTools):
         whose = "your zone" if "timezone" in found.own else "the server's"
         told = f"Times without a timezone are in {found.timezone}, {whose}, from now on. Alarms set before keep theirs."
         return AlarmResult(summary=told, now=await self._now())
+
+    async def _move(self, said: Mapping[str, Any]) -> AlarmResult:
+        """Of all alarms, or of one: later, or, of all of them, to another zone."""
+        fields = {name: value for name, value in said.items() if name not in ("id", "action")}
+        if said["action"] not in ("edit", "move") or set(fields) - {"by", "timezone", *FOR_ALL}:
+            fix = 'Give action "move" with by, or timezone alone; and due_from, due_to, dry_run.'
+            raise InvalidRequest("all alarms can only be moved", field="id", fix=fix)
+        named: dict[str, Any] = {"everything": True} if said["id"] == EVERY else {"ids": [said["id"]]}
+        done = await self._alarms.move_many(**named, **fields)
+        if "ids" in named:
+            told = await self._said("Moved", done.alarms[0], done.notes)
+            return AlarmResult(**told, moved=1, in_flight=bool(done.in_flight))
+        number, shown = len(done.alarms), that_fit(agent_views.brief(alarm) for alarm in done.alarms)
+        what = f"{number} alarms" if number != 1 else "1 alarm"
+        return AlarmResult(
+            summary=f"{what} would be moved; nothing was." if done.dry_run else f"{what} moved.",
+            now=await self._now(),
+            alarms=shown,
+            moved=0 if done.dry_run else number,
+            would_move=number if done.dry_run else 0,
+            in_flight=bool(done.in_flight),
+            notes=[*done.notes, *([f"{number - len(shown)} more are not shown."] if len(shown) < number else [])],
+        )
 
     async def _edit(self, asked: ActArguments) -> AlarmResult:
         version = asked.version if asked.version is not UNSET else None
@@ -345,14 +370,15 @@ class Tools(LookTools):
         named = given(asked)
         ids = [*([named["id"]] if "id" in named else []), *named.get("ids", [])]
         filters = {name: named[name] for name in ("text", "conversation_id", "target")}
-        if len(ids) == 1 and not asked.dry_run and not any(filters.values()):
+        due = {name: named[name] for name in ("due_from", "due_to") if name in named}
+        if len(ids) == 1 and not asked.dry_run and not any(filters.values()) and not due:
             done = await self._alarms.cancel(ids[0], reason=asked.reason)
             is_cancelled = done.alarm.status == "cancelled"
             what = "Cancelled" if is_cancelled else "It had ended already"
             said = await self._said(what, done.alarm, done.notes)
             return CancelResult(**said, cancelled=int(is_cancelled), in_flight=done.in_flight)
         return await self._cancelled(
-            await self._alarms.cancel_many(ids, **filters, reason=asked.reason, dry_run=asked.dry_run)
+            await self._alarms.cancel_many(ids, **filters, **due, reason=asked.reason, dry_run=asked.dry_run)
         )
 
     async def _cancelled(self, done: Cancelled) -> CancelResult:
@@ -360,13 +386,16 @@ class Tools(LookTools):
         number = len(done.alarms)
         what = f"{number} alarms" if number != 1 else "1 alarm"
         told = f"{what} would be cancelled; nothing was." if done.dry_run else f"{what} cancelled."
-        notes = [f"{number - len(shown)} more are not shown."] if len(shown) < number else []
+        if done.skipped:
+            told += f" Of these {done.skipped} are series, which leave out what falls within and go on."
+        notes = [*done.notes, *([f"{number - len(shown)} more are not shown."] if len(shown) < number else [])]
         return CancelResult(
             summary=told,
             now=await self._now(),
             alarms=shown,
             cancelled=0 if done.dry_run else number,
             would_cancel=number if done.dry_run else 0,
+            skipped=done.skipped,
             in_flight=bool(done.in_flight),
             notes=notes,
         )
@@ -514,7 +543,7 @@ def _soonest(added: Sequence[Created]) -> str:
 
 def _check_action(asked: ActArguments) -> None:
     """Refuse arguments that do not belong to the action: a `when` with `pause` would be silently ignored."""
-    mine = _FOR_ACTION[asked.action]
+    mine = (*_FOR_ACTION[asked.action], *(FOR_ALL if asked.id == EVERY else ()))
     strange = [name for name in given(asked) if name not in ("id", "action", *mine)]
     if strange:
         name = "for" if strange[0] == "wait" else strange[0]

@@ -15,7 +15,7 @@ from wakeful.errors import WakefulError
 from wakeful.model.alarm import Alarm, AlarmStatus, Fire, FireStatus, Kind
 from wakeful.model.keywords import SetKeywords, UpdateKeywords
 from wakeful.model.owner_settings import OwnerSettingsView, SettingsRequest
-from wakeful.model.requests import CreateRequest, EditRequest, ReportRequest, When
+from wakeful.model.requests import CreateRequest, EditRequest, Moment, ReportRequest, Span, When
 from wakeful.rules.budget import BudgetUse
 from wakeful.schedule import Understood
 from wakeful.service.answers import Changed, ChangedFire, Created, Details, Noted
@@ -23,6 +23,7 @@ from wakeful.service.cancel import Cancelled
 from wakeful.service.history import HistoryEntry, HistoryStatus, Pending
 from wakeful.service.inbox import TakenWake
 from wakeful.service.live import LiveEvent
+from wakeful.service.moving import Moved
 from wakeful.service.read import Cursor
 from wakeful.service.signalling import Signalled
 from wakeful.service.watch import Overview, TargetStatus
@@ -100,10 +101,29 @@ class Verbs(TransactionVerbs, Protocol):
         conversation_id: str = "",
         target: str = "",
         label: str = "",
+        due_from: Moment | datetime | None = None,
+        due_to: Moment | datetime | None = None,
         reason: str = "",
         dry_run: bool = False,
     ) -> Cancelled:
         """Cancel the alarms with these ids or keys, or every pending one that fits; with `dry_run` only say which."""
+
+    async def move_many(
+        self,
+        ids: Sequence[str] = (),
+        *,
+        by: Span | timedelta | None = None,
+        timezone: str = "",
+        text: str = "",
+        conversation_id: str = "",
+        target: str = "",
+        label: str = "",
+        due_from: Moment | datetime | None = None,
+        due_to: Moment | datetime | None = None,
+        everything: bool = False,
+        dry_run: bool = False,
+    ) -> Moved:
+        """Move the next fire of alarms `by` a length of time, or the alarms to another `timezone`."""
 
     async def cancel_chain(self, root_id: str) -> int:
         """Cancel an alarm and all alarms that were set because of its wakes; return how many."""
@@ -336,6 +356,8 @@ class SyncVerbs(SyncTransactionVerbs):
         conversation_id: str = "",
         target: str = "",
         label: str = "",
+        due_from: Moment | datetime | None = None,
+        due_to: Moment | datetime | None = None,
         reason: str = "",
         dry_run: bool = False,
     ) -> Cancelled:
@@ -347,7 +369,41 @@ class SyncVerbs(SyncTransactionVerbs):
                 conversation_id=conversation_id,
                 target=target,
                 label=label,
+                due_from=due_from,
+                due_to=due_to,
                 reason=reason,
+                dry_run=dry_run,
+            )
+        )
+
+    def move_many(
+        self,
+        ids: Sequence[str] = (),
+        *,
+        by: Span | timedelta | None = None,
+        timezone: str = "",
+        text: str = "",
+        conversation_id: str = "",
+        target: str = "",
+        label: str = "",
+        due_from: Moment | datetime | None = None,
+        due_to: Moment | datetime | None = None,
+        everything: bool = False,
+        dry_run: bool = False,
+    ) -> Moved:
+        """Move the next fire of alarms `by` a length of time, or the alarms to another `timezone`."""
+        return self._wait(
+            self.asynchronous.move_many(
+                ids,
+                by=by,
+                timezone=timezone,
+                text=text,
+                conversation_id=conversation_id,
+                target=target,
+                label=label,
+                due_from=due_from,
+                due_to=due_to,
+                everything=everything,
                 dry_run=dry_run,
             )
         )

@@ -185,6 +185,7 @@ class RemoteWakeful:
     undo = asks(Alarms.undo, "POST /v1/alarms/{id}/undo", wire.changed_of)
     cancel = asks(Alarms.cancel, "DELETE /v1/alarms/{id}", wire.changed_of, repeatable=True)
     cancel_many = asks(Alarms.cancel_many, "POST /v1/alarms/cancel", wire.cancelled_of, repeatable=True)
+    move_many = asks(Alarms.move_many, "POST /v1/alarms/move", wire.moved_of, everything="all")
     reset = asks(Alarms.reset, "DELETE /v1/alarms", field("cancelled", int), says={"all": "true"})
 
     completed = asks(Alarms.completed, _REPORT, wire.completed_of, says={"outcome": "completed"}, repeatable=True)

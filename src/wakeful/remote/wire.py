@@ -26,6 +26,7 @@ from wakeful.rules.wanted import span
 from wakeful.schedule import Understood
 from wakeful.service import Cancelled, Changed, Created, Details, HistoryEntry, Noted, Signalled, Similar, TakenWake
 from wakeful.service.inbox import PlaceInSeries
+from wakeful.service.moving import Moved
 from wakeful.service.report import log_repeated
 from wakeful.service.signalling import SignalledAlarm
 from wakeful.service.watch import Overview
@@ -113,7 +114,13 @@ def changed_of(told: Answered) -> Changed:
 
 def cancelled_of(told: Answered) -> Cancelled:
     alarms, dry_run = alarms_of(told["alarms"]), is_said(told, "dry_run")
-    return Cancelled(alarms=alarms, dry_run=dry_run, in_flight=value(told, "in_flight", int))
+    in_flight, skipped = value(told, "in_flight", int), maybe(told, "skipped", int) or 0
+    return Cancelled(alarms=alarms, dry_run=dry_run, in_flight=in_flight, skipped=skipped, notes=notes_of(told))
+
+
+def moved_of(told: Answered) -> Moved:
+    alarms, dry_run = alarms_of(told["alarms"]), is_said(told, "dry_run")
+    return Moved(alarms=alarms, dry_run=dry_run, in_flight=value(told, "in_flight", int), notes=notes_of(told))
 
 
 def details_of(told: Answered) -> Details:

@@ -13,6 +13,7 @@ from wakeful.service.cancel import Cancelled
 from wakeful.service.core import Service
 from wakeful.service.history import History, HistoryEntry
 from wakeful.service.inbox import TakenWake
+from wakeful.service.moving import Moved
 from wakeful.service.signalling import Signalled
 from wakeful.service.why import Why
 
@@ -26,6 +27,7 @@ __all__ = [
     "Details",
     "History",
     "HistoryEntry",
+    "Moved",
     "Noted",
     "Service",
     "Signalled",

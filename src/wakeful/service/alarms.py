@@ -15,6 +15,7 @@ import wakeful.service.cancel as _cancel
 import wakeful.service.change as _change
 import wakeful.service.create as _create
 import wakeful.service.inbox as _inbox
+import wakeful.service.moving as _moving
 import wakeful.service.read as _read
 import wakeful.service.report as _report
 import wakeful.service.resolving as _resolving
@@ -72,6 +73,7 @@ class Alarms:
     undo = _change.undo_change
     cancel = _change.cancel_alarm
     cancel_many = _cancel.cancel_many
+    move_many = _moving.move_many
     cancel_chain = _cancel.cancel_chain
     reset = _cancel.cancel_everything
     signal = _signalling.send_signal

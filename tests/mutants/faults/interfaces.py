@@ -109,6 +109,15 @@ IN_INTERFACES: Final[dict[str, Fault]] = {
     "a host names the conversation of every tool": Source(
         "wakeful.mcp", "for name, value in host.items() if name in entry.from_host}", "for name, value in host.items()}"
     ),
+    "a day is 24 hours where alarms are moved": Source(
+        "wakeful.service.moving", "    if by % _DAY:\n", "    if True:\n"
+    ),
+    "a series is cancelled for one day of it": Source(
+        "wakeful.service.cancel", 'if alarm.kind == "once" or not chosen.has_range:', "if True:"
+    ),
+    "a range of time chooses nothing": Source(
+        "wakeful.service.cancel", "for alarm in page if chosen.is_due_then(alarm)}", "for alarm in page}"
+    ),
     "blanks behind a header count": Source("wakeful.http.security.connection", 'value.strip(b" \\t")', "value"),
     "a preview is worked out in the event loop": Source(
         "wakeful.http.routes.look",

@@ -155,6 +155,22 @@ async def cancel_many(context: Context, call: OperationRequest) -> Response:
             dry_run=done.dry_run,
             in_flight=done.in_flight,
             alarms=[AlarmView.of(alarm) for alarm in done.alarms[: operations.LIMIT]],
+            skipped=done.skipped,
+            notes=done.notes or UNSET,
+            now=await context.now(),
+        )
+    )
+
+
+async def move_many(context: Context, call: OperationRequest) -> Response:
+    done = await context.of(call).move_many(**asdict(await body(call.request, shape.MoveBody)))
+    return answer(
+        shape.MovedAnswer(
+            moved=0 if done.dry_run else len(done.alarms),
+            dry_run=done.dry_run,
+            in_flight=done.in_flight,
+            alarms=[AlarmView.of(alarm) for alarm in done.alarms[: operations.LIMIT]],
+            notes=done.notes or UNSET,
             now=await context.now(),
         )
     )
@@ -302,6 +318,17 @@ OPERATIONS: Final = (
         refuses=(404, 409),
         waits=True,
         for_wakes=True,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/alarms/move",
+        run=move_many,
+        says="Move the alarms that are named, or all pending ones that fit; or only say which",
+        scope="write",
+        body=shape.MoveBody,
+        answers={200: shape.MovedAnswer},
+        refuses=(404, 409),
+        waits=True,
     ),
     Operation(
         method="GET",
