@@ -256,9 +256,9 @@ def _is_near_a_change(alarm: Alarm) -> bool:
     """Whether the clocks of its zone change about then; reading a phrase again for nothing would slow every create."""
     if alarm.fire_at is None:
         return False
-    around = (alarm.fire_at - _CHANGE_WITHIN, alarm.fire_at + _CHANGE_WITHIN)
-    before, after = (moment.astimezone(zone(alarm.timezone)).utcoffset() for moment in around)
-    return before != after
+    local = zone(alarm.timezone)
+    before, after = alarm.fire_at - _CHANGE_WITHIN, alarm.fire_at + _CHANGE_WITHIN
+    return before.astimezone(local).utcoffset() != after.astimezone(local).utcoffset()
 
 
 # Which zone was assumed for a time that was said without one, told where another zone would make it another time
