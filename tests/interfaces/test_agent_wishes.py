@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interfaces.wish_interfaces import DOORS, WishDoor
+from tests.interfaces.wish_interfaces import INTERFACES, WishInterface
 from wakeful.process.application import LocalWakeful, build
 from wakeful.settings import Settings
 from wakeful.testing import ManualClock
@@ -22,14 +22,14 @@ from .wishes import WISHES
 from .wishes.world import MONDAY, Wish, World
 
 DOCS = Path(__file__).parents[2] / "docs"
-OpenDoor = Callable[[LocalWakeful], AbstractAsyncContextManager[WishDoor]]
+OpenInterface = Callable[[LocalWakeful], AbstractAsyncContextManager[WishInterface]]
 # What is said in words that are not understood: a refusal with one repair will do until they are.
 NEEDS_PHRASES = (16, 21, 22, 23, 25)
 
 
-@pytest.mark.parametrize("opened", DOORS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("opened", INTERFACES, ids=lambda one: one.__name__)
 @pytest.mark.parametrize("wish", WISHES, ids=lambda one: one.words)
-async def test_a_wish_is_answered(tmp_path: Path, wish: Wish, opened: OpenDoor) -> None:
+async def test_a_wish_is_answered(tmp_path: Path, wish: Wish, opened: OpenInterface) -> None:
     time = ManualClock(MONDAY)
     async with build(Settings(db=str(tmp_path / "w.db")), clock=time) as alarms, opened(alarms) as door:
         world = World(door, alarms, time)

@@ -23,7 +23,7 @@ from wakeful.errors import WakefulError
 from wakeful.http.http_server import HttpServer
 from wakeful.model.alarm import Alarm, Fire
 from wakeful.model.requests import CreateRequest, ReportRequest
-from wakeful.process.application import LocalWakeful, open_local
+from wakeful.process.application import LocalWakeful
 from wakeful.python.client import LocalWakeful as AnyWakeful
 from wakeful.rules.wanted import request_of
 from wakeful.service import Changed, Created, TakenWake, views
@@ -41,7 +41,7 @@ class Refused(Exception):
         self.again = again
 
 
-class WishDoor(Protocol):
+class WishInterface(Protocol):
     async def __call__(self, tool: str, **arguments: Any) -> Said: ...
 
     async def payload(self, key: str) -> str: ...
@@ -183,7 +183,7 @@ def _about(told: Said) -> Said:
     return {"alarm": told, "notes": told.get("notes", []), "deduped": told.get("deduped", False)}
 
 
-class PythonDoor:
+class PythonInterface:
     """A clock of one's own, or one that speaks to a server: the same verbs."""
 
     def __init__(self, alarms: AnyWakeful) -> None:
@@ -288,26 +288,26 @@ async def listening(alarms: LocalWakeful) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def mcp(alarms: LocalWakeful) -> AsyncIterator[WishDoor]:
+async def mcp(alarms: LocalWakeful) -> AsyncIterator[WishInterface]:
     async with Client(door(alarms)) as client:
         yield McpDoor(Agent(client))
 
 
 @asynccontextmanager
-async def http(alarms: LocalWakeful) -> AsyncIterator[WishDoor]:
+async def http(alarms: LocalWakeful) -> AsyncIterator[WishInterface]:
     async with listening(alarms) as url, aiohttp.ClientSession() as session:
         yield HttpDoor(session, url)
 
 
 @asynccontextmanager
-async def python(alarms: LocalWakeful) -> AsyncIterator[WishDoor]:
-    yield PythonDoor(alarms)
+async def python(alarms: LocalWakeful) -> AsyncIterator[WishInterface]:
+    yield PythonInterface(alarms)
 
 
 @asynccontextmanager
-async def elsewhere(alarms: LocalWakeful) -> AsyncIterator[WishDoor]:
-    async with listening(alarms) as url, open_local(url) as remote:
-        yield PythonDoor(remote)
+async def elsewhere(alarms: LocalWakeful) -> AsyncIterator[WishInterface]:
+    async with listening(alarms) as url, open(url) as remote:
+        yield PythonInterface(remote)
 
 
-DOORS = (mcp, http, python, elsewhere)
+INTERFACES = (mcp, http, python, elsewhere)

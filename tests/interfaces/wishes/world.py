@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.interfaces.wish_interfaces import Refused, WishDoor
+from tests.interfaces.wish_interfaces import Refused, WishInterface
 from wakeful.model.alarm import Alarm
 from wakeful.process.application import LocalWakeful
 from wakeful.rules.plan import coming
@@ -22,7 +22,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 class World:
     """A door, the clock behind it, and the time."""
 
-    def __init__(self, door: WishDoor, alarms: LocalWakeful, time: ManualClock) -> None:
+    def __init__(self, door: WishInterface, alarms: LocalWakeful, time: ManualClock) -> None:
         self.door = door
         self.alarms = alarms
         self.time = time
