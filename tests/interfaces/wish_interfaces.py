@@ -18,6 +18,7 @@ import msgspec
 import uvicorn
 from mcp import Client
 
+import wakeful
 from tests.interfaces.mcp_world import Agent, door, taught
 from wakeful.errors import WakefulError
 from wakeful.http.http_server import HttpServer
@@ -272,7 +273,7 @@ def _wake(taken: TakenWake) -> Said:
 
 
 @asynccontextmanager
-async def listening(alarms: LocalWakeful) -> AsyncIterator[str]:
+async def listening(alarms: wakeful.Wakeful) -> AsyncIterator[str]:
     """The HTTP door of a clock on a port of its own; no dispatcher runs, so that the test says when one does."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
@@ -306,7 +307,7 @@ async def python(alarms: LocalWakeful) -> AsyncIterator[WishInterface]:
 
 @asynccontextmanager
 async def elsewhere(alarms: LocalWakeful) -> AsyncIterator[WishInterface]:
-    async with listening(alarms) as url, open(url) as remote:
+    async with listening(alarms) as url, wakeful.open(url) as remote:
         yield PythonInterface(remote)
 
 
