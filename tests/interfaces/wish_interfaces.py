@@ -25,7 +25,6 @@ from wakeful.http.http_server import HttpServer
 from wakeful.model.alarm import Alarm, Fire
 from wakeful.model.requests import CreateRequest, ReportRequest
 from wakeful.process.application import LocalWakeful
-from wakeful.python.client import LocalWakeful as AnyWakeful
 from wakeful.rules.wanted import request_of
 from wakeful.service import Changed, Created, TakenWake, views
 from wakeful.service.inbox import missed
@@ -187,7 +186,7 @@ def _about(told: Said) -> Said:
 class PythonInterface:
     """A clock of one's own, or one that speaks to a server: the same verbs."""
 
-    def __init__(self, alarms: AnyWakeful) -> None:
+    def __init__(self, alarms: wakeful.Wakeful) -> None:
         self._clock = alarms
 
     async def __call__(self, tool: str, **arguments: Any) -> Said:
