@@ -223,6 +223,16 @@ def test_whoever_sets_a_series_is_told_what_it_costs_and_what_of_that_is_allowed
     assert wake_notes(often, BudgetSettings(owner_wakes_per_day=100))[1] == f"{allowed} the others are skipped."
     waits = replace(often, policy=Policy(wakes_per_day=100, at_limit="defer"))
     assert wake_notes(waits, BudgetSettings())[1] == f"{allowed} after that it waits for the next day."
+    by_hour = wake_notes(replace(often, policy=Policy(wakes_per_hour=3)), BudgetSettings())
+    assert by_hour == (
+        "It is due 1,440 times a day, and wakes 72 times at most.",
+        "Its budget allows 3 wakes an hour: the others are skipped.",
+    )
+    later = replace(often, policy=Policy(wakes_per_hour=3, at_limit="defer"))
+    assert wake_notes(later, BudgetSettings())[1].endswith("3 wakes an hour: the others wait for the next hour.")
+    assert wake_notes(replace(often, policy=Policy(wakes_per_hour=60)), BudgetSettings()) == (
+        "It wakes 1,440 times a day.",
+    )
     chained = replace(often, root_id="a0", generation=1)
     assert wake_notes(chained, BudgetSettings())[1].startswith("Its budget allows 500 wakes a day")
 

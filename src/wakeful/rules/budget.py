@@ -249,6 +249,9 @@ def is_rewake(alarm: Alarm, fire: Fire | None) -> bool:
 
 # What an alarm will cost
 
+_HOURS: Final = 24
+_COUNTED: Final = 120  # fires in an hour that are counted for a note
+
 
 def wakes_per_day(alarm: Alarm) -> int:
     """Return how often a series wakes its reader on a day on which it does."""
@@ -272,13 +275,33 @@ def wake_notes(alarm: Alarm, limits: BudgetLimits) -> tuple[str, ...]:
     wakes = wakes_per_day(alarm)
     if wakes <= 1:  # once a day is what anyone expects
         return ()
-    notes = [f"It wakes {wakes:,} times a day."]
     met = (*_of_owner(alarm.owner_did, limits), *_of_alarm(alarm, limits), *_of_chain(alarm, limits))
-    allowed = min((one.wakes for one in met if one.period == "day" and one.wakes), default=wakes)
-    if allowed < wakes:
-        then = "after that it waits for the next day" if alarm.policy.at_limit == "defer" else "the others are skipped"
-        notes.append(f"Its budget allows {allowed:,} wakes a day: {then}.")
+    a_day = min((one.wakes for one in met if one.period == "day" and one.wakes), default=wakes)
+    an_hour = min((one.wakes for one in met if one.period == "hour" and one.wakes), default=0)
+    is_held = an_hour > 0 and _fires_within_hour(alarm, an_hour + 1)
+    at_most = min(wakes, _HOURS * an_hour) if is_held else wakes
+    notes = [f"It wakes {wakes:,} times a day."]
+    if at_most < wakes:
+        notes = [f"It is due {wakes:,} times a day, and wakes {at_most:,} times at most."]
+    defers = alarm.policy.at_limit == "defer"
+    if is_held:
+        then = "the others wait for the next hour" if defers else "the others are skipped"
+        notes.append(f"Its budget allows {an_hour:,} wakes an hour: {then}.")
+    if a_day < at_most:
+        then = "after that it waits for the next day" if defers else "the others are skipped"
+        notes.append(f"Its budget allows {a_day:,} wakes a day: {then}.")
     return tuple(notes)
+
+
+def _fires_within_hour(alarm: Alarm, count: int) -> bool:
+    """Return whether a series fires so often within an hour from its next fire on, as far as that is counted."""
+    at, times = alarm.occurrence_at, timetable(alarm)
+    for _ in range(count - 1 if count <= _COUNTED else 0):
+        later = times.after(at)
+        if later is None or later - alarm.occurrence_at >= _LENGTHS["hour"]:
+            return False
+        at = later
+    return count <= _COUNTED
 
 
 # What was used

@@ -22,9 +22,12 @@ from wakeful.service.targets import TargetHere, TargetRegistry, Tested, send_tes
 from wakeful.service.tasks import Tasks
 from wakeful.settings import Settings
 from wakeful.settings.values import defaults_of
-from wakeful.store import Store
+from wakeful.store import FireQuery, Store
 from wakeful.store.maintenance import adopt_newer_rules
 
+UNREAD_GOOD_FOR: Final = 1.0  # seconds
+WAITING_READ: Final = 200  # rows
+INBOXES_KNOWN: Final = 10_000
 OFFSET_GOOD_FOR: Final = 30.0  # seconds
 OFFSET_DRIFT: Final = 0.1  # by which two monotonic clocks may differ in that time
 
@@ -52,6 +55,7 @@ class Service:
         self.owner_settings = OwnerSettingsCache(store, settings, clock)
         self.calendars = Calendars(settings.calendars)
         self.connections = ConnectionLimit(settings.live_per_owner, settings.live_total)
+        self.unread = UnreadInboxes(store, clock)
         self.inbox_signal = InboxSignal()  # rung when a wake goes to an owner's inbox
         self.tasks = Tasks(store, settings, guards=self.limits, now=self.now)
         self.ids = Ids()
@@ -119,6 +123,31 @@ class Session(Protocol):
 
 def in_transaction(session: Session) -> bool:
     return session.outside is not session.service
+
+
+class UnreadInboxes:
+    """Since when a wake waits in an inbox. Read once in a second: a batch of alarms asks once."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._known: dict[tuple[str, str], tuple[float, datetime | None]] = {}
+
+    async def since(self, owner: str, target: str, *, before: datetime) -> datetime | None:
+        """When a wake was due that waits there and was due before a moment; None: there is none."""
+        now = self._clock.monotonic()
+        read, since = self._known.get((owner, target), (now - 2 * UNREAD_GOOD_FOR, None))
+        if now - read < UNREAD_GOOD_FOR:
+            return since
+        query = FireQuery(
+            owner=owner, target=target, statuses=("waiting",), until=before, limit=1, look_at=WAITING_READ
+        )
+        found = await self._store.fires(query)
+        since = found[0].scheduled_for if found else None
+        if len(self._known) >= INBOXES_KNOWN:
+            self._known.clear()
+        self._known[owner, target] = now, since
+        return since
 
 
 # Waits for new wakes in an inbox without polling the database all the time.

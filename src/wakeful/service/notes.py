@@ -49,6 +49,7 @@ _ON_HOLIDAY: Final = {
     "previous_working_day": "fires on the working day before",
 }
 DUE_LOOKED_AT: Final = 100
+UNREAD_AFTER: Final = timedelta(days=1)  # a wake that waits so long in an inbox says that nobody reads it
 FIRES_LOOKED_AT: Final = 200  # of an owner, the latest: whether one is with a reader
 _WEIGHT: Final = 1_000_000  # characters of rows that are read for it
 _MS: Final = timedelta(milliseconds=1)
@@ -74,9 +75,21 @@ async def notes_on(
     try:
         if not await service.targets.is_served(alarm.target):
             found.append(f"No running worker serves {alarm.target!r} yet: start one with `wakeful serve`.")
+        found += await _unread(service, alarm)
     except (StoreUnavailable, TooMany):  # what was done is done: it is told all the same
         pass
     return found
+
+
+async def _unread(service: Service, alarm: Alarm) -> list[str]:
+    """Whether a wake waits in the inbox for a day already: then nobody reads it, and this one will wait as well."""
+    if alarm.target not in service.settings.inboxes:
+        return []
+    since = await service.unread.since(alarm.owner_did, alarm.target, before=await service.now() - UNREAD_AFTER)
+    if since is None:
+        return []
+    what = f"Nobody has taken a wake from the inbox {alarm.target!r} that waits there since {since.isoformat()}"
+    return [f"{what}: is it read? Give another target, or read it with alarm_inbox or `wakeful wait`."]
 
 
 def _of_its_time(
