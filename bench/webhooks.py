@@ -151,7 +151,7 @@ def _post(told: Connection, url: str) -> None:
     """aiohttp and nothing else: no database, no limits, one body that was signed before."""
     hook = Webhook(url=url, secret=SECRET, allow_private=True, clock=SystemClock())
     wake = a_wake("x")
-    headers, body = hook._signed(wake), wake.body
+    headers, body = hook._signed(wake, wake.body), wake.body
 
     async def worker(session: aiohttp.ClientSession, left: Iterator[int]) -> None:
         for _ in left:

@@ -118,7 +118,7 @@ def test_every_module_that_a_docstring_or_a_comment_names_exists() -> None:
 def test_the_security_page_names_settings_that_exist() -> None:
     """An operator who looks for one must find it."""
     targets = {"owners", "secret", "previous_secret", "allow_private", "table", "notify", "command"}
-    targets |= {"langgraph", "a2a", "openai_session"}
+    targets |= {"langgraph", "a2a", "openai_session", "slack", "discord", "telegram", "ntfy"}
     known = (
         {field.name for field in msgspec.structs.fields(Settings)}
         | targets

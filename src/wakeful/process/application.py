@@ -273,22 +273,27 @@ def _target(name: str, given: dict[str, Any], settings: Settings, clock: Clock) 
     if not isinstance(concurrency, int) or concurrency < 1:
         raise InvalidConfig(f"{concurrency!r} is not a whole number of 1 or more", field=f"targets.{name}.concurrency")
     users = users_of(settings, name, kind, given.pop("owners", None))
+    page = f"docs/targets/{known.place.partition(':')[0].rpartition('.')[2]}.md"
     try:
         made = named(known.place, field="kind")
         if "timeout" in given:
             given["timeout"] = duration(given["timeout"]).total_seconds()
-        taken = signature(made).parameters
+        parameters = signature(made).parameters
+        own = {
+            "clock": clock,
+            "concurrency": concurrency,
+            "operator": settings.owner,
+            "public_url": settings.public_url,
+        }
+        taken = {name: parameter for name, parameter in parameters.items() if name not in own}
         if odd := next((name for name in given if name not in taken), None):
             by_file = [f"{one}{FILE_SUFFIX}" for one, parameter in taken.items() if parameter.annotation == "str"]
-            fix = nearest(odd, [*taken, *by_file]) or f"docs/targets/{kind}.md lists what {kind} takes."
+            fix = nearest(odd, [*taken, *by_file]) or f"{page} lists what {kind} takes."
             raise InvalidRequest(f"a {kind} target has no setting {odd!r}", field=odd, fix=fix)
-        own = {"clock": clock, "concurrency": concurrency}
-        given |= {name: value for name, value in own.items() if name in taken}
+        given |= {name: value for name, value in own.items() if name in parameters}
         target: Target = made(**given)
     except InvalidRequest as error:
         raise InvalidConfig(error.message, field=f"targets.{name}.{error.field}".rstrip("."), fix=error.fix) from None
     except (TypeError, AttributeError, ValueError) as error:  # a file can hold anything where a text belongs
-        raise InvalidConfig(
-            f"{error}", field=f"targets.{name}", fix=f"docs/targets/{kind}.md lists the settings of {kind}."
-        ) from None
+        raise InvalidConfig(f"{error}", field=f"targets.{name}", fix=f"{page} lists the settings of {kind}.") from None
     return ServedTarget(target, concurrency, users=users)

@@ -34,6 +34,10 @@ TARGET_KINDS: Final = {
     "router": TargetKind("wakeful.targets.router:Router"),
     "table": TargetKind("wakeful.targets.table:TableTarget", read_as_words=True),
     "notify": TargetKind("wakeful.targets.notify:Notify", read_as_words=True),
+    "slack": TargetKind("wakeful.targets.chat:slack", read_as_words=True),
+    "discord": TargetKind("wakeful.targets.chat:discord", read_as_words=True),
+    "telegram": TargetKind("wakeful.targets.chat:telegram", read_as_words=True),
+    "ntfy": TargetKind("wakeful.targets.chat:ntfy", read_as_words=True),
     "inbox": TargetKind("wakeful.targets.inbox:Inbox"),
     "command": TargetKind("wakeful.targets.command:Command", read_as_words=True, concurrency=4),
     # An agent there reads the message, in a conversation that any alarm can name.

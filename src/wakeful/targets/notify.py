@@ -11,7 +11,7 @@ from wakeful.model.alarm import ERROR_LIMIT
 from wakeful.model.outcome import Delivered, Failed, Outcome
 from wakeful.rules.wake import Wake
 from wakeful.targets.calls import Threads
-from wakeful.targets.text import described, one_line, without
+from wakeful.targets.text import described, whose, without
 
 # These reach whatever address or device they are given: for HTTP there is the webhook, which checks addresses.
 UNSAFE: Final = (
@@ -20,7 +20,6 @@ UNSAFE: Final = (
     | {"file", "exec", "shell", "script"}
 )
 _AT_ONCE: Final = 4
-NAME_LIMIT: Final = 200
 
 
 class Notify:
@@ -31,20 +30,23 @@ class Notify:
     timeout   seconds one notification may take
     """
 
-    def __init__(self, *, urls: Sequence[str], schemes: Sequence[str] = (), timeout: float = 60) -> None:
+    def __init__(
+        self, *, urls: Sequence[str], schemes: Sequence[str] = (), timeout: float = 60, operator: str = ""
+    ) -> None:
         if not urls or isinstance(urls, str):
             raise InvalidConfig("give a list of at least one apprise URL", field="urls")
         if timeout <= 0:
             raise InvalidConfig(f"{timeout} is not more than 0 seconds", field="timeout")
         self._urls = tuple(urls)
         self._timeout = timeout
+        self._operator = operator
         self._services = _services(self._urls, frozenset(schemes))
         self._threads = Threads(_AT_ONCE, "wakeful-notify")
 
     async def deliver(self, wake: Wake) -> Outcome:
         try:
             async with asyncio.timeout(self._timeout):
-                sent = await self._threads.run(self._send, wake.label or "wakeful", _signed(wake))
+                sent = await self._threads.run(self._send, wake.label or "wakeful", self._text(wake))
         except TimeoutError:
             return Failed(f"no answer within {self._timeout:g} s", unhealthy=True)
         except Exception as error:  # whatever one of apprise's 170 plugins raises
@@ -53,18 +55,15 @@ class Notify:
             return Failed("not every notification service accepted it", unhealthy=True)
         return Delivered(f"sent to {len(self._urls)} notification services")
 
+    def _text(self, wake: Wake) -> str:
+        return whose(wake.owner_did, wake.alarm.created_by, self._operator) + wake.message
+
     async def close(self) -> None:
         self._threads.close()
 
     def _send(self, title: str, body: str) -> bool:
         # A result that is true when every service took it; older apprises: True, False, or None for nobody to notify.
         return bool(self._services.notify(body=body, title=title))
-
-
-def _signed(wake: Wake) -> str:
-    """Who set it, then the message: services cut off the end of what is long, and a message may claim anything."""
-    owner, by = (one_line(name, NAME_LIMIT) for name in (wake.owner_did, wake.alarm.created_by))
-    return f"[{owner}, by {by}] {wake.message}" if by else f"[{owner}] {wake.message}"
 
 
 def _services(urls: Sequence[str], schemes: frozenset[str]) -> Any:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from wakeful.runtime.logs import printable
+
+NAME_LIMIT: Final = 200
 
 
 def storable(text: str, limit: int) -> str:
@@ -26,6 +29,17 @@ def without(text: str, secrets: Iterable[str]) -> str:
         if len(secret) >= 6:
             text = text.replace(secret, "[hidden]")
     return text
+
+
+def whose(owner: str, by: str, operator: str) -> str:
+    """Who set an alarm, for people who read its words: `[ada, by laptop] `, or nothing for the operator's own.
+
+    It stands before the message: services cut off the end of what is long, and a message may claim anything.
+    """
+    if operator and owner == operator and (by in ("", operator) or by.startswith(f"{operator} (")):
+        return ""
+    owner, by = one_line(owner, NAME_LIMIT), one_line(by, NAME_LIMIT)
+    return f"[{owner}, by {by}] " if by else f"[{owner}] "
 
 
 def described(error: BaseException, limit: int) -> str:

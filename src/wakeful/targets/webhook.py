@@ -19,6 +19,7 @@ from wakeful.targets.sending import Sender
 from wakeful.targets.sending.addresses import Allowed, check_headers
 from wakeful.targets.sending.reading import REPLY_LIMIT, Reply
 from wakeful.targets.signing import key, sign
+from wakeful.targets.template import ServerFacts, Template
 from wakeful.targets.text import one_line, storable
 
 _HEADER_SAFE: Final = "".join(map(chr, range(0x21, 0x7F)))
@@ -34,6 +35,8 @@ class Webhook:
     reports           the receiver will say later how it went: a report is awaited after a 2xx
     allow_private     False: public addresses only; true: private ones and loopback too; or a list of networks
     headers           more headers to send
+    body              a JSON body of one's own in place of the wake: a table, or JSON in one text, whose texts may hold
+                      fields of the wake such as `{message}`; see template.py
     """
 
     def __init__(
@@ -47,8 +50,12 @@ class Webhook:
         reports: bool = False,
         allow_private: Allowed = False,
         headers: Mapping[str, str] = {},
+        body: Any = None,
+        operator: str = "",
+        public_url: str = "",
     ) -> None:
         check_headers(headers)
+        self._template = None if body is None else Template(body, ServerFacts(operator, public_url))
         self._keys = [key(text) for text in (secret, previous_secret) if text]
         self._clock = clock
         self._reports = reports
@@ -61,7 +68,8 @@ class Webhook:
         )
 
     async def deliver(self, wake: Wake) -> Outcome:
-        reply = await self._sender.post(self._signed(wake), wake.body)
+        body = wake.body if self._template is None else self._template.fill(wake)
+        reply = await self._sender.post(self._signed(wake, body), body)
         if not reply.ok:
             return self._sender.failure(reply, now=self._clock.now(), hide=(wake.report_token, wake.token))
         if reply.trouble and reply.is_json:
@@ -72,14 +80,14 @@ class Webhook:
     async def close(self) -> None:
         await self._sender.close()
 
-    def _signed(self, wake: Wake) -> dict[str, str]:
+    def _signed(self, wake: Wake, body: bytes) -> dict[str, str]:
         message_id = quote(wake.fire_id, safe=_HEADER_SAFE)
         timestamp = int(self._clock.now().timestamp())
         headers = varying(wake)
         headers["webhook-id"] = headers["idempotency-key"] = message_id
         headers["webhook-timestamp"] = str(timestamp)
         if self._keys:
-            headers["webhook-signature"] = sign(self._keys, message_id, timestamp, wake.body)
+            headers["webhook-signature"] = sign(self._keys, message_id, timestamp, body)
         return headers
 
     def _understood(self, reply: Reply) -> Outcome:

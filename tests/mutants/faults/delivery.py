@@ -103,6 +103,18 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
     "an error quotes the token of a wake": Source(
         "wakeful.targets.webhook", "hide=(wake.report_token, wake.token)", "hide=(wake.report_token,)"
     ),
+    "a body may name fields that no wake has": Source(
+        "wakeful.targets.template", "    if name not in _FIELDS:\n", "    if False:\n"
+    ),
+    "a body may have links that lead nowhere": Source(
+        "wakeful.targets.template", "    if name in _LINKS and not server.public_url:\n", "    if False:\n"
+    ),
+    "a message alerts a whole channel": Source(
+        "wakeful.targets.template", "return text.translate(escape) if escape else text", "return text"
+    ),
+    "others' words pass for the operator's": Source(
+        "wakeful.targets.text", "    if operator and owner == operator and (", "    if True or ("
+    ),
     "alarms are claimed before the law is looked at": Source(
         "wakeful.dispatcher", "        if not await self._zones.step():\n            return 0.0\n", ""
     ),
