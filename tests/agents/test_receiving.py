@@ -38,20 +38,29 @@ OnWake = Callable[[wakeful.Wake], Awaitable[object] | object]
 
 
 class Recorded:
-    """The application, and the requests that it got: to send one again."""
+    """The application, and the requests that it got: to send one again. Its answers pass a gate."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self.requests: list[tuple[dict[str, str], bytes]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             message = await receive()  # what wakeful sends is one message
             headers = {name.decode(): value.decode() for name, value in scope["headers"]}
             self.requests.append((headers, message["body"]))
-            await self._app(scope, _first(message, receive), send)
+            await self._app(scope, _first(message, receive), self._gated(send))
         else:
             await self._app(scope, receive, send)
+
+    def _gated(self, send: Send) -> Send:
+        async def sending(message: Message) -> None:
+            await self.gate.wait()
+            await send(message)
+
+        return sending
 
 
 def _first(message: Message, receive: Receive) -> Receive:
@@ -82,6 +91,8 @@ class Woken:
 
     def __init__(self, recorded: Recorded, url: str, visitor: Visitor) -> None:
         self.requests = recorded.requests
+        self.gate = recorded.gate
+        self.visitor = visitor
         self.url = url
         self.alarms = visitor.alarms
 
@@ -98,7 +109,10 @@ async def woken(tmp_path: Path, on_wake: OnWake, secret: str | list[str] = SECRE
     target = {"kind": "webhook", "secret": SECRET, "reports": True, "allow_private": True}
     async with listening(recorded) as url:
         async with serving(db=str(tmp_path / "w.db"), targets={"researcher": {**target, "url": url}}) as visitor:
-            yield Woken(recorded, url, visitor)
+            try:
+                yield Woken(recorded, url, visitor)
+            finally:
+                recorded.gate.set()
 
 
 async def post(url: str, body: bytes | BytesIO, headers: dict[str, str], method: str = "POST") -> tuple[int, str]:
@@ -158,13 +172,20 @@ async def test_a_failure_is_reported_and_the_wake_that_comes_again_is_worked_on_
     assert calls == [failed.id, failed.id]
 
 
-async def test_a_snooze_puts_the_wake_off_however_soon_it_comes(tmp_path: Path) -> None:
+async def test_a_snooze_puts_the_wake_off_also_before_its_202_is_on_record(tmp_path: Path) -> None:
     async def on_wake(wake: wakeful.Wake) -> None:
         raise wakeful.Snooze("15m")
 
     async with woken(tmp_path, on_wake) as here:
+        here.gate.clear()
         alarm = await here.set()
-        assert (await here.ended(alarm, "snoozed")).status == "snoozed"
+
+        async def refused() -> bool:
+            return '/report",status="409"' in (await here.visitor("GET", "/metrics")).text
+
+        assert await until(refused)  # the attempt is still under way
+        here.gate.set()
+        assert (await here.ended(alarm, "snoozed")).attempts == 1
 
 
 async def test_a_wake_that_comes_twice_is_worked_on_once(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ DEFERRED_TOLD = (
 )
 SPENDING = "tests/dispatcher/test_budget.py::"
 BUDGET = "tests/rules/test_budget.py::"
+RECEIVER = "tests/agents/test_receiving.py::"
 WOKEN = "tests/service/test_wake_tokens.py::"
 WOKEN_DOORS = "tests/interfaces/test_wake_token_matrix.py::"
 LINEAGE = "tests/rules/test_lineage.py::"
@@ -110,6 +111,19 @@ CAUGHT_BY: dict[str, list[str]] = {
     ],
     "anyone may use a kind that says nothing": [
         "tests/targets/test_kinds.py::test_only_the_operator_may_use_a_kind_that_does_not_say_who_reads_its_wakes"
+    "a receiver takes what nobody signed": [
+        RECEIVER + "test_what_is_not_signed_rightly_or_too_old_is_refused_and_not_worked_on"
+    ],
+    "a receiver works on a wake for each time it comes": [RECEIVER + "test_a_wake_that_comes_twice_is_worked_on_once"],
+    "a receiver works again on what is done": [RECEIVER + "test_a_wake_that_comes_twice_is_worked_on_once"],
+    "a receiver takes the retry of a failure for a duplicate": [
+        RECEIVER + "test_a_failure_is_reported_and_the_wake_that_comes_again_is_worked_on_again"
+    ],
+    "a receiver takes wakes without end": [
+        RECEIVER + "test_no_more_run_at_once_than_is_said_and_what_finds_no_place_is_sent_again"
+    ],
+    "a wake put off before its 202 is on record is dropped": [
+        RECEIVER + "test_a_snooze_puts_the_wake_off_also_before_its_202_is_on_record"
     ],
     "of a program's group only the program is ended": [COMMAND + "test_its_children_and_theirs_end_with_it[late]"],
     "a program that ignores SIGTERM goes on": [COMMAND + "test_one_that_ignores_sigterm_is_killed"],

@@ -177,4 +177,24 @@ IN_INTERFACES: Final[dict[str, Fault]] = {
         "wakeful.mcp.catalogue", "len(error.meant) == 1 and", "error.meant and"
     ),
     "a reason for all is left out": Source("wakeful.cli.change", "    if not reason:\n", "    if True:\n"),
+    "a receiver takes what nobody signed": Source(
+        "wakeful.agents.receiving",
+        "            verify(self._secrets, request.headers, body, now=self._clock.now())\n",
+        "",
+    ),
+    "a receiver works on a wake for each time it comes": Source(
+        "wakeful.agents.receiving", "if fire_id in self._under_way or fire_id in self._done:", "if False:"
+    ),
+    "a receiver works again on what is done": Source(
+        "wakeful.agents.receiving", "        if done:\n", "        if False:\n"
+    ),
+    "a receiver takes the retry of a failure for a duplicate": Source(
+        "wakeful.agents.receiving", "        if done:\n", "        if True:\n"
+    ),
+    "a receiver takes wakes without end": Source(
+        "wakeful.agents.receiving", "if len(self._under_way) >= self._most:", "if False:"
+    ),
+    "a wake put off before its 202 is on record is dropped": Source(
+        "wakeful.agents.receiving", "for pause in UNTIL_RECORDED:", "for pause in ():"
+    ),
 }
