@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from importlib import import_module
@@ -15,6 +16,7 @@ import pytest
 from wakeful.settings import Settings
 
 ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
 SOURCE = ROOT / "src" / "wakeful"
 
 
@@ -43,6 +45,32 @@ def test_the_readme_s_program_delivers_its_wake(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+def test_the_readme_s_first_program_is_woken_and_prints_what_stands_below_it(tmp_path: Path) -> None:
+    first, *_ = re.findall(r"```python\n(.*?)```\n.*?```\n(.*?)```.*?```\n(.*?)```", README.read_text(), re.DOTALL)
+    program, printed, told = first
+    with subprocess.Popen(
+        [sys.executable, "-u", "-c", program], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline() for _ in printed.splitlines()]
+        process.send_signal(signal.SIGTERM)  # the wake under way is finished and reported
+        assert process.wait(60) == 0
+    history = subprocess.run(
+        [sys.executable, "-m", "wakeful.cli", "history", "--db", "wakeful.db"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert _unnumbered("".join(said)) == _unnumbered(printed)
+    assert _unnumbered(history.stdout).split() == _unnumbered(told).split()
+
+
+def _unnumbered(text: str) -> str:
+    """Without moments and ids, which differ each time."""
+    return re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}@\d+|\d{4}-\d\d-\d\dT[\d:.]+Z", "…", text)
 
 
 def test_the_tests_on_the_library_page_pass(tmp_path: Path) -> None:
