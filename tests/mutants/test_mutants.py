@@ -111,6 +111,7 @@ CAUGHT_BY: dict[str, list[str]] = {
     ],
     "anyone may use a kind that says nothing": [
         "tests/targets/test_kinds.py::test_only_the_operator_may_use_a_kind_that_does_not_say_who_reads_its_wakes"
+    ],
     "a receiver takes what nobody signed": [
         RECEIVER + "test_what_is_not_signed_rightly_or_too_old_is_refused_and_not_worked_on"
     ],
