@@ -29,6 +29,8 @@ class Platform(Struct, frozen=True):
 PLATFORMS: Final = (
     Platform("mcp-inbox", woken_and_resumed, kind=None),
     Platform("openai-agents", woken_and_resumed),
+    Platform("pydantic-ai", woken_and_resumed),
+    Platform("langgraph", woken_and_resumed),
     Platform("langgraph-server", hosted.langgraph_server),
     Platform("a2a", hosted.a2a),
     Platform("openai-session", hosted.openai_session, kind=None),
