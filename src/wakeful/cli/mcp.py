@@ -25,19 +25,26 @@ log = logging.getLogger("wakeful.mcp")
 
 @click.command("mcp", cls=Command)
 @click.option("--dispatch", is_flag=True, help="Deliver wakes as well, while the agent is connected.")
+@click.option("--channel", is_flag=True, help="Send each wake of the inbox to Claude Code as it comes.")
 @click.option("--target", envvar="WAKEFUL_MCP_TARGET", help="Where the wakes of this agent go, where it does not say.")
 @click.option("--conversation", envvar="WAKEFUL_MCP_CONVERSATION", help="The conversation of this agent.")
 @click.option("--timezone", envvar="WAKEFUL_MCP_TIMEZONE", help="The time zone of this agent's times.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much to log.")
 def mcp_command(
-    dispatch: bool, target: str | None, conversation: str | None, timezone: str | None, **flags: Any
+    dispatch: bool,
+    channel: bool,
+    target: str | None,
+    conversation: str | None,
+    timezone: str | None,
+    **flags: Any,
 ) -> None:
     """Answer an agent over MCP on stdin and stdout.
 
     For a client that starts its servers itself. It opens the database, and ends when stdin does. The owner is that of
     WAKEFUL_TOKEN, or --owner. Wakes are delivered by `wakeful serve` or `wakeful worker`, or here with --dispatch.
     --target, --conversation and --timezone hold for the alarms that the agent sets without them, and for the inbox
-    that it reads.
+    that it reads. With --channel its wakes are sent, not fetched: Claude Code shows them where it was started with
+    --dangerously-load-development-channels server:wakeful.
     """
     if not has_mcp():
         raise InvalidConfig("the package mcp is not installed", field="mcp", fix='Do: pip install "wakeful[mcp]"')
@@ -55,7 +62,7 @@ def mcp_command(
             await principal_of(None)  # a wrong token ends it here, where its owner sees why
             async with _dispatching(alarms, wanted=dispatch):
                 log.info("MCP on stdio, store %s", shown(alarms.settings.db))
-                await stdio(alarms.service, alarms.settings, principal_of, host)
+                await stdio(alarms.service, alarms.settings, principal_of, host, channel=channel)
 
     asked().run_local(answer, creates=True, delivers=True, **flags)
 

@@ -25,10 +25,11 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from wakeful._version import __version__
-from wakeful.errors import Forbidden, InvalidRequest, Unauthorized, WakefulError
+from wakeful.errors import Forbidden, InvalidConfig, InvalidRequest, Unauthorized, WakefulError
 from wakeful.http.endpoint import disconnected, unless_gone, whole_body
 from wakeful.http.security.auth import PRINCIPAL, SCOPES, Principal
 from wakeful.http.security.guard import BODY_LIMIT, check_depth
+from wakeful.mcp import channel as channels
 from wakeful.mcp import resources
 from wakeful.mcp.agent_views import utc
 from wakeful.mcp.catalogue import INSTRUCTIONS, TOOLS, ToolEntry, lesson, listed
@@ -236,12 +237,46 @@ def http(service: Service, settings: Settings) -> list[BaseRoute]:
 
 
 async def stdio(
-    service: Service, settings: Settings, principal_of: PrincipalOf, host: Mapping[str, str] | None = None
+    service: Service,
+    settings: Settings,
+    principal_of: Callable[[Any], Awaitable[Principal]],
+    host: Mapping[str, str] | None = None,
+    *,
+    channel: bool = False,
 ) -> None:
-    """Answer on stdin and stdout until stdin ends. `host`: see `server`."""
-    door = server(service, settings, principal_of, host=host)
-    async with stdio_server() as (reading, writing):
-        await door.run(reading, writing, door.create_initialization_options())
+    """Answer on stdin and stdout until stdin ends. `host`: see `server`. `channel`: send the wakes of its inbox too."""
+    served = server(service, settings, principal_of, host=host)
+    options = served.create_initialization_options()
+    async with contextlib.AsyncExitStack() as stack:
+        if channel:
+            sending = await _channel(service, settings, principal_of, host or {})
+            await stack.enter_async_context(sending.open(served))
+            options = served.create_initialization_options(experimental_capabilities={channels.CAPABILITY: {}})
+            options.instructions = f"{options.instructions}{channels.INSTRUCTIONS}"
+        reading, writing = await stack.enter_async_context(stdio_server())
+        await served.run(reading, writing, options)
+
+
+async def _channel(
+    service: Service,
+    settings: Settings,
+    principal_of: Callable[[Any], Awaitable[Principal]],
+    host: Mapping[str, str],
+) -> channels.Channel:
+    target = host.get("target", INBOX)
+    if target not in settings.inboxes:
+        known = ", ".join(settings.inboxes)
+        raise InvalidConfig(f"a channel needs an inbox, and {target!r} is none", field="target", fix=f"Known: {known}.")
+
+    async def alarms_of() -> Alarms:
+        principal = await principal_of(None)
+        _check_owner(principal)
+        principal.need(TOOLS["alarm_inbox"].scope)
+        return Alarms(service, principal.caller("mcp"))
+
+    await alarms_of()  # a token that may not read an inbox ends it here, where its owner sees why
+    conversation_id = host.get("conversation_id", "")
+    return channels.Channel(alarms_of, service.clock, target=target, conversation_id=conversation_id)
 
 
 class _Endpoint:
