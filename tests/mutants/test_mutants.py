@@ -532,6 +532,10 @@ CAUGHT_BY: dict[str, list[str]] = {
     "others' words pass for the operator's": [
         "tests/targets/test_chat.py::TestWhatIsSent::test_others_words_say_whose_they_are"
     ],
+    "who opens a link reports": [
+        "tests/interfaces/test_links.py::test_opening_a_link_shows_the_message_and_changes_nothing"
+    ],
+    "any token opens a link": ["tests/interfaces/test_links.py::test_another_token_shows_and_reports_nothing"],
     "alarms are claimed before the law is looked at": [
         LAW + "test_a_running_dispatcher_plans_again_before_its_first_claim[sqlite]"
     ],

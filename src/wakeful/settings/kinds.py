@@ -13,6 +13,7 @@ from wakeful.errors import InvalidConfig
 
 ENTRY_POINTS: Final = "wakeful.targets"
 _CALLBACKS: Final = "wakeful.http.routes.callbacks"
+_LINKS: Final = "wakeful.http.routes.links:LINKS"  # pages on which people report
 _PLACE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 
@@ -30,14 +31,14 @@ class TargetKind(Struct, frozen=True):
 
 
 TARGET_KINDS: Final = {
-    "webhook": TargetKind("wakeful.targets.webhook:Webhook"),
+    "webhook": TargetKind("wakeful.targets.webhook:Webhook", callbacks=_LINKS),
     "router": TargetKind("wakeful.targets.router:Router"),
     "table": TargetKind("wakeful.targets.table:TableTarget", read_as_words=True),
     "notify": TargetKind("wakeful.targets.notify:Notify", read_as_words=True),
-    "slack": TargetKind("wakeful.targets.chat:slack", read_as_words=True),
-    "discord": TargetKind("wakeful.targets.chat:discord", read_as_words=True),
-    "telegram": TargetKind("wakeful.targets.chat:telegram", read_as_words=True),
-    "ntfy": TargetKind("wakeful.targets.chat:ntfy", read_as_words=True),
+    "slack": TargetKind("wakeful.targets.chat:slack", read_as_words=True, callbacks=_LINKS),
+    "discord": TargetKind("wakeful.targets.chat:discord", read_as_words=True, callbacks=_LINKS),
+    "telegram": TargetKind("wakeful.targets.chat:telegram", read_as_words=True, callbacks=_LINKS),
+    "ntfy": TargetKind("wakeful.targets.chat:ntfy", read_as_words=True, callbacks=_LINKS),
     "inbox": TargetKind("wakeful.targets.inbox:Inbox"),
     "command": TargetKind("wakeful.targets.command:Command", read_as_words=True, concurrency=4),
     # An agent there reads the message, in a conversation that any alarm can name.

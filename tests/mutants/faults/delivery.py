@@ -115,6 +115,12 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
     "others' words pass for the operator's": Source(
         "wakeful.targets.text", "    if operator and owner == operator and (", "    if True or ("
     ),
+    "who opens a link reports": Source("wakeful.http.routes.links", "    run=done_page,\n", "    run=done,\n"),
+    "any token opens a link": Source(
+        "wakeful.http.routes.links",
+        '    if not await speaks_for(context, call.fire_id, str(call["token"])):\n',
+        "    if False:\n",
+    ),
     "alarms are claimed before the law is looked at": Source(
         "wakeful.dispatcher", "        if not await self._zones.step():\n            return 0.0\n", ""
     ),
