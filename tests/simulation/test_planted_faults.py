@@ -29,6 +29,14 @@ DECISIONS: Final = frozenset(
 )
 
 FOUND: Final = (
+    "the next occurrence comes from now",
+    "after a clock step a wake is early by what a claim takes",
+    "a signal skips what has arrived",
+    "a failure that is reported after its alarm was moved is not kept",
+    "a report is overwritten by the flight of before",
+    "what passed before the retry of a last fire is not on record",
+    "an edit may give a series rearm",
+    "a worker's own clock makes it early",
     "a suspect beside a group counts as alone",
     "the next group does not wait for the last one",
     "a wait for what was claimed early has no bound",
@@ -100,8 +108,6 @@ NO_CPU_TIME: Final = "it takes processor time, which virtual time does not count
 NO_TASKS: Final = "SQL tasks are not simulated"
 SAME_IN_WINTER: Final = "scripts play in January, when both editions of the zone data say the same"
 SAME_MS: Final = "it takes two wakes of one alarm in the same millisecond"
-RARE: Final = "not found among the first hundred seeds or more; a whole minute was not tried"
-UNTRIED: Final = "not tried yet since the scripts were changed"
 NOT_FOUND: Final[dict[str, str]] = {
     "an owner is not told": "an event may be missing where a worker died; the checker does not tell that from this",
     "who may use a target is not asked at delivery": "every owner may use every target",
@@ -129,30 +135,22 @@ NOT_FOUND: Final[dict[str, str]] = {
     "fires of a rule in another zone are counted in the event loop": NO_CPU_TIME,
     "a task's row is not asked before it is sent": NO_TASKS,
     "a claim before the tasks are planned": NO_TASKS,
-    "a failure that is reported after its alarm was moved is not kept": RARE,
-    "what passed before the retry of a last fire is not on record": RARE,
-    "a signal skips what has arrived": RARE,
-    "the next occurrence comes from now": RARE,
-    "a worker's own clock makes it early": RARE,
-    "upkeep by the wall clock": RARE,
+    "upkeep by the wall clock": "only few deliveries are longer than a lease: 2,441 scripts",
     "an alarm claimed again keeps the fire of before": "the store refuses it, and it is decided on anew",
-    "a report is overwritten by the flight of before": RARE,
     "what is under way fires again by the new rules": SAME_IN_WINTER,
     "alarms are claimed before the law is looked at": SAME_IN_WINTER,
     "an older process plans by its own rules": SAME_IN_WINTER,
     "nobody waits until all have heard of the new rules": SAME_IN_WINTER,
     "a signal is a wake that was already": SAME_MS,
     "after a clock was set back a signal is an old wake": SAME_MS,
-    "an edit may give a series rearm": UNTRIED,
     "a calendar that cannot be read silences": NO_CALENDARS,
     "whatever ends with an hour waits for a budget": "it concerns the words of an answer only",
     "who kills beside a group is never blamed": "others have to be on trial at each of its deaths: one seed in 23,436",
-    "a retry that waits for the attempt before loses its lease": UNTRIED,
-    "what is refused again and again is settled without a pause": UNTRIED,
-    "a failure reported during a further try counts as that of before": UNTRIED,
-    "after a clock step a wake is early by what a claim takes": UNTRIED,
-    "a claim ends with the settlement before it": UNTRIED,
-    "the slow one is blamed for the next": UNTRIED,
+    "a retry that waits for the attempt before loses its lease": "another worker sends it then",
+    "what is refused again and again is settled without a pause": "no simulated store refuses one change for long",
+    "a failure reported during a further try counts as that of before": "four rare steps in order: 1,912 scripts",
+    "a claim ends with the settlement before it": "it is late by one lease, as around any trouble: 1,514 scripts",
+    "the slow one is blamed for the next": "three deaths in a row while it is slow: 634 scripts",
 }
 
 

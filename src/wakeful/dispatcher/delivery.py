@@ -207,7 +207,7 @@ class Deliveries:
     async def _attempt(self, flight: Flight) -> None:
         alarm = flight.alarm
         started = flight.started = self._now()
-        flight.known = flight.fire
+        flight.arrived = flight.fire.delivered_at if flight.fire is not None else None
         served = self._flights.served[alarm.target]
         self._context.pace.begun(alarm, started)
         self.metrics.begun(flight, started)

@@ -49,7 +49,7 @@ class Flight(Struct, eq=False):
     task: asyncio.Task[None] | None = None
     taken: float = 0.0  # when its claim was asked for, by the monotonic clock
     started: datetime | None = None
-    known: Fire | None = None  # its fire as it was when the attempt began
+    arrived: datetime | None = None  # what its fire had for `delivered_at` when the attempt began
     outcome: Outcome | None = None
     attempt: Try | None = None
     change: Change | None = None
@@ -77,8 +77,7 @@ class Flight(Struct, eq=False):
         """
         if self.started is None or again.fire is None or again.fire.completed_at is not None:
             return False
-        arrived, before = again.fire.delivered_at, self.known and self.known.delivered_at
-        return arrived is not None and arrived != before
+        return again.fire.delivered_at not in (None, self.arrived)
 
     def adopt(self, again: Flight) -> None:
         """Go on with a later claim of the alarm, which nobody settled in between: the wake is not sent again.

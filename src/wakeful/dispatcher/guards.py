@@ -122,7 +122,7 @@ async def budget(context: Context, flight: Flight) -> Change | None:
     if not met:
         return None
     now = context.now()
-    [refusal] = await context.store.access.spend([Charge(met, now, attempt=attempt_of(alarm), again=alarm.is_suspect)])
+    [refusal] = await context.store.access.spend([Charge(met, now, attempt=attempt_of(alarm), again=alarm.claim > 1)])
     if refusal is None:
         return None
     change = over_budget(alarm, flight.fire, refusal, now=now)

@@ -284,7 +284,7 @@ class Settler:
         flight.notes += 1
         if answer.what != "edited" and flight.notes > 1:
             return None
-        return note(alarm, fire, held.occurrence_at, flight.outcome, flight.attempt)
+        return note(alarm, fire, held.occurrence_at, flight.outcome, flight.attempt, arrived=flight.arrived)
 
     async def _overtaken(self, flight: Flight) -> Change | None:
         """The settlement was to be the delivery, and was not written because a feature's row has changed.

@@ -129,8 +129,11 @@ def without_next(
         untried = _some(skipped_run(alarm, alarm.occurrence_at, alarm.occurrence_at, reason, now=now))
         rows = tuple(replace(row, result=result) for row in untried)
     # What else is overdue would have gone with the wake that is skipped: it is missed, as if that had been delivered.
-    missed = skipped_run(taken, following(taken, alarm.next_fire_at), now, "missed", now=now)
-    after = advance(taken, max(now, alarm.next_fire_at))
+    # While the last fire allowed waits, nothing else is due, and so nothing is on record of it yet.
+    is_last = alarm.policy.max_fires is not None and alarm.fire_count + 1 >= alarm.policy.max_fires
+    past, since = max(now, alarm.next_fire_at), alarm.occurrence_at if is_last else alarm.next_fire_at
+    missed = skipped_run(taken, following(taken, since), past, "missed", now=now)
+    after = advance(taken, past)
     what = f"the fire of {alarm.occurrence_at.isoformat()}{why}"
     return change_of(alarm, after, "skipped", by, what, *rows, *_some(missed))
 

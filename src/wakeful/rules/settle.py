@@ -240,15 +240,26 @@ def clock_set_back(alarm: Alarm, by: timedelta, *, now: datetime) -> Change:
     return replace(release(alarm, now=now), events=(event,))
 
 
-def note(alarm: Alarm, fire: Fire | None, occurrence: datetime, outcome: Outcome, attempt: Try) -> Change:
-    """Record the result of a worker that no longer holds the alarm. The alarm itself does not change."""
+def note(
+    alarm: Alarm,
+    fire: Fire | None,
+    occurrence: datetime,
+    outcome: Outcome,
+    attempt: Try,
+    *,
+    arrived: datetime | None = None,
+) -> Change:
+    """Record the result of a worker that no longer holds the alarm. The alarm itself does not change.
+
+    `arrived`: the wake's `delivered_at` as it was when the attempt began.
+    """
     now = whole_ms(attempt.ended)
     known = fire or replace(open_fire(alarm, now), scheduled_for=occurrence, failures=0)
     if any(line.at == whole_ms(attempt.started) and line.ms == attempt.ms for line in known.log):
         return _change(alarm, alarm)  # it was settled after all, and only the answer got lost
     noted = logged(known, outcome, attempt, suffix=NOTED)
     is_open = known.status == "retrying" or (known.reason in _BY_OWNER and known.count == 1)
-    if is_open and _is_news(known, attempt):
+    if is_open and _is_news(known, arrived):
         noted = _come_back(alarm, noted, outcome, now=now)
     return _change(alarm, replace(alarm, version=alarm.version + 1, updated_at=now), noted)
 
@@ -258,9 +269,12 @@ def may_still_arrive(fire: Fire) -> bool:
     return fire.status == "failed" and fire.reason in _BY_OWNER and fire.completed_at is None
 
 
-def _is_news(fire: Fire, attempt: Try) -> bool:
-    """Whether an attempt says more than is known: not after a report, nor where a later one arrived before it."""
-    return fire.completed_at is None and (fire.delivered_at is None or whole_ms(attempt.started) > fire.delivered_at)
+def _is_news(fire: Fire, arrived: datetime | None) -> bool:
+    """Whether an attempt says more than is known: not after a report, nor where a later one arrived before it.
+
+    Moments are not compared by order: the clock may have been set back meanwhile.
+    """
+    return fire.completed_at is None and fire.delivered_at in (None, arrived)
 
 
 def _come_back(alarm: Alarm, fire: Fire, outcome: Outcome, *, now: datetime) -> Fire:

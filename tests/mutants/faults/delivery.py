@@ -143,7 +143,7 @@ IN_DELIVERY: Final[dict[str, Fault]] = {
         "return min(max(offset, least), most)",
     ),
     "the answer of the attempt before counts for the retry": Source(
-        "wakeful.dispatcher.flights", "return arrived is not None and arrived != before", "return False"
+        "wakeful.dispatcher.flights", "return again.fire.delivered_at not in (None, self.arrived)", "return False"
     ),
     "a retry that waits for the attempt before loses its lease": Source(
         "wakeful.dispatcher.upkeep", "[flight.again or flight for flight", "[flight for flight"

@@ -57,7 +57,7 @@ IN_DECISIONS: Final[dict[str, Fault]] = {
     ),
     "a task may name any chat": Source("wakeful.rules.task", "self.users.check_chat(owner, chat, via=TASKS)", "pass"),
     "a late answer replaces a failure that was reported": Source(
-        "wakeful.rules.settle", "if is_open and _is_news(known, attempt):", "if is_open:"
+        "wakeful.rules.settle", "if is_open and _is_news(known, arrived):", "if is_open:"
     ),
     "a failure that is reported after its alarm was moved is not kept": Source(
         "wakeful.rules.report", 'if said.outcome == "failed" and may_still_arrive(fire):', "if False:"

@@ -19,7 +19,7 @@ from wakeful.model.outcome import Completed, Delivered, Failed, Outcome, Waiting
 from wakeful.rules.budget import attempt_of
 from wakeful.rules.wake import Wake
 from wakeful.store import Added, Claimed, Settled
-from wakeful.testing.simulation.change_rules import LEASE, MS, REWRITES, SUSPECT, TICK, ChangeRules, Written, grid_of
+from wakeful.testing.simulation.change_rules import LEASE, REWRITES, SUSPECT, TICK, ChangeRules, Written, grid_of
 
 SLACK: Final = 0.6  # seconds that a simulated store and a loop with much to do take besides
 RECEIVER: Final = 2.0  # seconds that the slowest receiver without trouble takes
@@ -113,6 +113,7 @@ class Checker:
         self._moved_by_owner: dict[str, float] = {}  # alarms by id: when a change by their owner took effect
         self._reported: dict[str, tuple[str, float]] = {}  # fires: what was acknowledged, and when
         self._written: dict[str, float] = {}  # fires: when a reported failure took effect
+        self._paid: dict[str, datetime] = {}  # by fire: when a try at it was last counted
         self._charged: dict[str, datetime] = {}  # by attempt: when it was counted
         self._woken: dict[tuple[str, datetime], set[str]] = defaultdict(set)  # by alarm and hour: fires that began
         self._died_alone: Counter[str] = Counter()
@@ -412,7 +413,7 @@ class Checker:
             if is_counted and before.date() <= at.date() <= before.date() + timedelta(days=1):
                 self.breaks("I7", f"attempt {attempt} was counted at {before}, and again at {at}")
             return
-        self._charged[attempt] = at
+        self._charged[attempt] = self._paid[alarm.fire_id] = at
         self._rules.charged(alarm, at)
         if alarm.owner_did == LIMITED and self._spent[_day(at)] >= (LIMITS.owner_cost_per_day or 0):
             self.breaks("I7", f"a wake of {LIMITED} is sent after a cost of {self._spent[_day(at)]} on that day")
@@ -443,7 +444,7 @@ class Checker:
 
     def _check_early(self, alarm: Alarm, now: datetime) -> None:
         claimed = self._claimed_at.get((alarm.id, alarm.claim), 0.0)
-        if now + MS < alarm.next_fire_at and self.store_step < claimed:
+        if now < alarm.next_fire_at and self.store_step < claimed:
             early = (alarm.next_fire_at - now).total_seconds()
             self.breaks("F3", f"fire {alarm.fire_id} began {early:.3f} s early, by the database's clock")
 
@@ -477,9 +478,10 @@ class Checker:
 
     def _check_budget(self, alarm: Alarm, now: datetime) -> None:
         limit, is_limited = alarm.policy.wakes_per_hour, alarm.owner_did == LIMITED
-        if limit is None and not is_limited:
+        is_further_try = alarm.failure_count > 0  # not counted again, also where a signal gives it another id
+        if (limit is None and not is_limited) or (is_further_try and alarm.fire_id not in self._paid):
             return
-        at = self._charged.get(attempt_of(alarm), now)
+        at = self._paid[alarm.fire_id] if is_further_try else self._charged.get(attempt_of(alarm), now)
         hour = at.replace(minute=0, second=0, microsecond=0)
         if is_limited:
             limit = min(limit or LIMITS.alarm_wakes_per_hour or 0, LIMITS.alarm_wakes_per_hour or 0)
