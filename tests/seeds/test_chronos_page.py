@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from pkgutil import resolve_name
 
 import pytest
 from click.testing import CliRunner
@@ -36,11 +35,7 @@ def test_every_store_operation_has_its_place_and_the_page_names_what_exists() ->
     statements = queries("postgres", Naming()).keys() & queries("sqlite", Naming()).keys()
     for _, functions, names, *_ in rows:
         for path in re.findall(r"`([\w.]+)`", functions):
-            module, *parts = path.split(".")
-            found: Any = import_module(f"wakeful.{module}")
-            for part in parts:
-                found = getattr(found, part)
-            assert callable(found), path
+            assert callable(resolve_name(f"wakeful.{path}")), path
         assert re.findall(r"`(\w+)`", names)
         assert set(re.findall(r"`(\w+)`", names)) <= statements
 
