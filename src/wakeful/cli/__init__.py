@@ -49,10 +49,12 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "skip": ("change", "Skip the next fire of a series, and keep the series."),
         "undo": ("change", "Take back the last change of an alarm."),
         "fire": ("change", "Fire an alarm now, once more; its own time stays."),
+        "append": ("change", "Add to the payload of an alarm."),
         "signal": ("change", "Say that something happened, to the alarms that wait for it."),
         "retry": ("change", "Open a failed or timed-out fire again."),
         "done": ("change", "Report that the work of a fire is done."),
         "fail": ("change", "Report that the work of a fire failed."),
+        "hand-over": ("change", "Wake another target in place of the one that has a wake."),
         "wait": ("inbox", "Wait for wakes in the inbox, and take them."),
     },
     "Serve": {

@@ -462,6 +462,38 @@ def fire_command(id: str) -> int:
     return _each((id,), one)
 
 
+@click.command("append", cls=Command)
+@click.argument("id")
+@click.argument("payload")
+def append_command(id: str, payload: str) -> int:
+    """Add to the payload of an alarm: fields of an object, elements of a list, also of lists within.
+
+    PAYLOAD is JSON, @FILE or - for stdin.
+    """
+
+    async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
+        return _changed(await alarms.append(id, payload_of(payload)))
+
+    return _each((id,), one)
+
+
+@click.command("hand-over", cls=Command)
+@click.argument("fire")
+@click.argument("target")
+def hand_over_command(fire: str, target: str) -> int:
+    """Wake another target in place of the one that has a wake, which is reported as done with that.
+
+    Answers with the one-shot alarm by which it is delivered.
+    """
+
+    async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
+        made = await alarms.hand_over(id, target)
+        tell_notes(made.notes)
+        return views.view(made.alarm)
+
+    return _each((fire,), one)
+
+
 def _report(say: Callable[[Wakeful], Awaitable[ChangedFire]]) -> None:
     async def do(alarms: Wakeful) -> tuple[ChangedFire, datetime]:
         return await say(alarms), await alarms.now()

@@ -66,6 +66,18 @@ DueFrom = Annotated[
 DueTo = Annotated[Moment | None, Meta(description="Only what fires until then; a day is the whole of it.")]
 
 
+class AppendBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An object for an object, a list for a list."""
+
+    payload: Raw
+
+
+class HandOverBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`target`: whom to wake in place of whoever has the wake."""
+
+    target: str
+
+
 class CancelBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which alarms: `ids` (ids, keys or beginnings of ids), or all pending ones that fit the filters."""
 

@@ -11,12 +11,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import fields
 
 from wakeful.errors import InvalidRequest
-from wakeful.mcp.schemas import EDITABLE, AgentAlarm, AgentFire, AgentSignalEffect, WakeView
+from wakeful.mcp.schemas import EDITABLE, AgentAlarm, AgentBudget, AgentFire, AgentSignalEffect, WakeView
 from wakeful.model.alarm import Alarm, Fire
 from wakeful.moments import from_unix_ms, unix_ms
+from wakeful.rules.budget import BudgetUse
 from wakeful.rules.create import series_words
 from wakeful.schedule import zone
 from wakeful.schedule.descriptions import moment as in_words
@@ -56,6 +58,18 @@ class TextBudget:
             self.notes.append(f"{what} is left out: {len(payload)} characters. {how}")
             return None
         return msgspec.json.decode(payload)
+
+
+def budget(use: BudgetUse) -> AgentBudget:
+    return AgentBudget(
+        of=use.scope,
+        id=cut(use.id, 120),
+        period=use.period,
+        wakes=use.wakes,
+        wakes_left=max(0, use.wakes_allowed - use.wakes) if use.wakes_allowed else UNSET,
+        cost=use.cost,
+        cost_left=max(0.0, use.cost_allowed - use.cost) if use.cost_allowed else UNSET,
+    )
 
 
 def cut(text: str, max_bytes: int) -> str:

@@ -361,9 +361,10 @@ class ActArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         ),
     ]
     action: Annotated[
-        Literal["edit", "pause", "resume", "snooze", "skip", "move", "undo", "fire", "retry"],
+        Literal["edit", "pause", "resume", "snooze", "skip", "move", "append", "undo", "fire", "retry"],
         _about(
-            "edit: change the fields given. move: later, with `by`. snooze: with `for` or `until`. "
+            "edit: change the fields given. move: later, with `by`. append: to its payload. "
+            "snooze: with `for` or `until`. "
             "skip: no next fire, the series goes on. "
             "undo: the last change. "
             "fire: one more wake now. retry: a failed fire."
@@ -421,15 +422,16 @@ class CancelArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class ReportArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     fire_id: Annotated[str, _about("`fire_id` of the wake.")]
     outcome: Annotated[
-        ReportOutcome,
+        Literal[ReportOutcome, "hand_over"],
         _about(
             "completed: done. failed: tried again by the retry policy. working: not done yet, report_by moves. "
-            "snooze: again later, with `for`."
+            "snooze: again later, with `for`. hand_over: to another `target`."
         ),
     ]
     result: Annotated[str, _about("With completed or working: what you did.")] = ""
     reason: Annotated[str, _about("With failed: what went wrong.")] = ""
     wait: Annotated[Span, _about("With snooze: how long.")] | UnsetType = msgspec.field(default=UNSET, name="for")
+    target: Annotated[str, _about("With hand_over.")] | UnsetType = UNSET
     cost: Annotated[Cost, _about("What it cost, for budgets.")] | UnsetType = UNSET
     renew: Annotated[bool, _about("Keep a `renewable` series going.")] = False
 
@@ -607,9 +609,20 @@ class HistoryLine(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     message: str = ""
 
 
+class AgentBudget(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    of: Annotated[str, _about("owner, alarm, chain, rewake or agent.")]
+    id: str
+    period: Literal["hour", "day"]
+    wakes: int = 0
+    wakes_left: Annotated[int | UnsetType, _about("Absent where wakes are not limited.")] = UNSET
+    cost: float = 0.0
+    cost_left: Annotated[float | UnsetType, _about("Absent where cost is not limited.")] = UNSET
+
+
 class HistoryResult(Result, frozen=True, omit_defaults=True, kw_only=True):
     history: Annotated[list[HistoryLine], _about("The newest first.")]
     missed: Annotated[int, _about("Fires among these that passed without a wake.")] = 0
+    budget: Annotated[list[AgentBudget], _about("What was used in this hour and day, and what is left.")] = []
     more: bool = False
 
 

@@ -108,7 +108,7 @@ class LookTools:
         found = await self._alarms.history(
             status=asked.status, target=asked.target, since=since, limit=asked.limit, most=operations.PAGE_SIZE
         )
-        shown = that_fit(map(_line, found))
+        shown = that_fit(map(_line, found), BUDGET - 3 * HEAD)
         more = len(shown) < len(found) or found.further is not None
         kinds = Counter(entry.status for entry in found[: len(shown)])
         told = ", ".join(f"{number} {status}" for status, number in kinds.most_common()) or "nothing happened"
@@ -117,6 +117,7 @@ class LookTools:
             now=await self._now(),
             history=shown,
             missed=missed(found[: len(shown)]),
+            budget=[agent_views.budget(use) for use in await self._alarms.budget() if use.wakes or use.cost][:5],
             more=more,
             notes=found.notes,
         )
@@ -232,6 +233,7 @@ _FOR_ACTION: Final[Mapping[str, tuple[str, ...]]] = {
     "snooze": ("wait", "until"),
     "skip": ("at",),
     "move": ("by",),
+    "append": ("payload",),
     "undo": ("when",),
     "fire": (),
     "retry": (),
@@ -298,11 +300,16 @@ class Tools(LookTools):
             case "skip":
                 meant = asked.at if asked.at is not UNSET else None
                 return await self._changed("Skipped the next fire", await self._alarms.skip(asked.id, at=meant))
-            case "fire" | "retry" | "undo":
+            case "append" | "fire" | "retry" | "undo":
                 return await self._again(asked)
         return await self._edit(asked)
 
     async def _again(self, asked: Any) -> AlarmResult:
+        if asked.action == "append":
+            if asked.payload is UNSET:
+                fix = 'Give what is to be added, such as {"seen": [3]}.'
+                raise InvalidRequest("it is missing", field="payload", fix=fix)
+            return await self._changed("Appended to", await self._alarms.append(asked.id, asked.payload))
         if asked.action == "undo":
             when = asked.when if asked.when is not UNSET else None
             return await self._changed("Taken back", await self._alarms.undo(asked.id, when=when))
@@ -420,6 +427,10 @@ class Tools(LookTools):
         )
 
     async def report(self, asked: ReportArguments) -> ReportResult:
+        if asked.outcome == "hand_over":
+            return await self._hand_over(asked)
+        if asked.target is not UNSET:
+            raise InvalidRequest("it goes with hand_over only", field="target", fix='Give outcome "hand_over".')
         wait = asked.wait if asked.wait is not UNSET else None
         cost = asked.cost if asked.cost is not UNSET else None
         said = ReportRequest(
@@ -442,6 +453,19 @@ class Tools(LookTools):
             fire=agent_views.fire_view(fire, room, result=600),
             alarm=agent_views.alarm_view(alarm, room, message=600, payload=0),
             notes=[*room.notes, *done.notes],
+        )
+
+    async def _hand_over(self, asked: ReportArguments) -> ReportResult:
+        if asked.target is UNSET:
+            raise InvalidRequest("it is missing", field="target", fix="Name the target that is woken in your place.")
+        made = await self._alarms.hand_over(asked.fire_id, asked.target)
+        fire, room, now = await self._alarms.fire_of(asked.fire_id), TextBudget(), await self._service.now()
+        return ReportResult(
+            summary=f"Handed over: {asked.target!r} is woken for it by alarm {made.alarm.id}.",
+            now=agent_views.utc(now),
+            fire=agent_views.fire_view(fire, room, result=600),
+            alarm=agent_views.alarm_view(made.alarm, room, message=600, payload=0),
+            notes=[*room.notes, *made.notes],
         )
 
     async def inbox(self, asked: InboxArguments) -> InboxResult:
@@ -512,6 +536,8 @@ def _check_required(fields: Mapping[str, Any]) -> None:
         if name not in fields:
             required = ", ".join(f"{one}*" for one in REQUIRED_TO_SET)
             fix = f"It takes: {required}, {', '.join(_OPTIONAL)} (* required)."
+            if name == "when" and getattr(fields.get("policy"), "or_when", UNSET) is not UNSET:
+                fix = 'Give the latest time, such as "in 30 days": or_when fires it as soon as the signal comes.'
             raise InvalidRequest(f"Object missing required field `{name}`", field=name, fix=fix)
 
 

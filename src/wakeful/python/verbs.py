@@ -93,6 +93,9 @@ class Verbs(TransactionVerbs, Protocol):
     async def fire(self, id: str) -> Created:
         """Fire a one-shot copy of the alarm now; the alarm itself is not changed."""
 
+    async def append(self, id: str, payload: Any) -> Changed:
+        """Add to the payload of an alarm: fields to an object, elements to a list."""
+
     async def cancel_many(
         self,
         ids: Sequence[str] = (),
@@ -149,6 +152,9 @@ class Verbs(TransactionVerbs, Protocol):
 
     async def snooze_fire(self, fire_id: str, wait: timedelta | float | str) -> Fire:
         """Report that this wake should come again after a while."""
+
+    async def hand_over(self, fire_id: str, target: str) -> Created:
+        """Wake another target in place of the one that has a wake, which is reported as completed with that."""
 
     async def retry(self, fire_id: str) -> ChangedFire:
         """Retry a failed or timed-out fire, or, given an alarm's id or key, the latest of its fires that is one."""
@@ -348,6 +354,10 @@ class SyncVerbs(SyncTransactionVerbs):
         """Fire a one-shot copy of the alarm now; the alarm itself is not changed."""
         return self._wait(self.asynchronous.fire(id))
 
+    def append(self, id: str, payload: Any) -> Changed:
+        """Add to the payload of an alarm: fields to an object, elements to a list."""
+        return self._wait(self.asynchronous.append(id, payload))
+
     def cancel_many(
         self,
         ids: Sequence[str] = (),
@@ -437,6 +447,10 @@ class SyncVerbs(SyncTransactionVerbs):
     def snooze_fire(self, fire_id: str, wait: timedelta | float | str) -> Fire:
         """Report that this wake should come again after a while."""
         return self._wait(self.asynchronous.snooze_fire(fire_id, wait))
+
+    def hand_over(self, fire_id: str, target: str) -> Created:
+        """Wake another target in place of the one that has a wake, which is reported as completed with that."""
+        return self._wait(self.asynchronous.hand_over(fire_id, target))
 
     def retry(self, fire_id: str) -> ChangedFire:
         """Retry a failed or timed-out fire, or, given an alarm's id or key, the latest of its fires that is one."""

@@ -181,6 +181,8 @@ class RemoteWakeful:
     pause = asks(Alarms.pause, "POST /v1/alarms/{id}/pause", wire.changed_of)
     resume = asks(Alarms.resume, "POST /v1/alarms/{id}/resume", wire.changed_of)
     snooze = asks(Alarms.snooze, "POST /v1/alarms/{id}/snooze", wire.changed_of, wait="for")
+    append = asks(Alarms.append, "POST /v1/alarms/{id}/append", wire.changed_of)
+    hand_over = asks(Alarms.hand_over, "POST /v1/fires/{fire_id}/hand-over", wire.created_of, repeatable=True)
     skip = asks(Alarms.skip, "POST /v1/alarms/{id}/skip", wire.changed_of)
     undo = asks(Alarms.undo, "POST /v1/alarms/{id}/undo", wire.changed_of)
     cancel = asks(Alarms.cancel, "DELETE /v1/alarms/{id}", wire.changed_of, repeatable=True)

@@ -350,6 +350,25 @@ def json_of(value: Any, field: str = "payload") -> Raw:
     return Raw(encoded)
 
 
+def appended(payload_json: str, more: Raw) -> Raw:
+    """A payload with more of it: an object's fields, each of them the same way, or the elements of a list."""
+    try:
+        before, added = msgspec.json.decode(payload_json), msgspec.json.decode(more)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"it is not JSON ({error})", field="payload") from None
+    if type(before) is not type(added) or not isinstance(added, dict | list):
+        what = "an object" if isinstance(before, dict) else "a list" if isinstance(before, list) else "not one of these"
+        fix = "Give an object for an object, and a list for a list; an edit replaces it."
+        raise InvalidRequest(f"it cannot be appended: the payload is {what}", field="payload", fix=fix)
+    return Raw(msgspec.json.encode(_joined(before, added)))
+
+
+def _joined(before: Any, added: Any) -> Any:
+    if isinstance(before, dict) and isinstance(added, dict):
+        return before | {name: _joined(before.get(name), value) for name, value in added.items()}
+    return [*before, *added] if isinstance(before, list) and isinstance(added, list) else added
+
+
 def _as_it_is(value: Any) -> Any:
     if isinstance(value, Raw):
         return None  # JSON already, so it holds none

@@ -66,6 +66,7 @@ class Alarms:
 
     update = _change.update_alarm
     edit = _change.edit_alarm
+    append = _change.append_payload
     pause = _change.pause_alarm
     resume = _change.resume_alarm
     snooze = _change.snooze_alarm
@@ -83,6 +84,7 @@ class Alarms:
     delivery_failed = _report.report_failed
     working = _report.report_working
     snooze_fire = _report.snooze_fire
+    hand_over = _create.hand_over
     retry = _report.retry_fire
     retry_at = _report.time_of_retry
     inbox = _inbox.take_wakes

@@ -7,14 +7,15 @@ from fires newer than the alarm is not written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final, NamedTuple, Protocol, Unpack
+from typing import Any, Final, NamedTuple, Protocol, Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wakeful.errors import Conflict, InvalidRequest, WakefulError
+from wakeful.errors import Conflict, InvalidRequest, StaleVersion, WakefulError
 from wakeful.model.alarm import INBOX, Alarm, Change, Fire
 from wakeful.model.keywords import UpdateKeywords
 from wakeful.model.owner_settings import OwnerSettings, OwnerSettingsView, SettingsRequest
@@ -26,7 +27,7 @@ from wakeful.rules.create import MESSAGE_LIMIT, TEXT_LIMIT, check_text
 from wakeful.rules.edit import cancel, pause, replace_with, resume, skip_next, snooze, update
 from wakeful.rules.owner_settings import shown
 from wakeful.rules.undo import Former, former_values, last_change, undo, with_former
-from wakeful.rules.wanted import bound_meant, moment, request_of, said_moment, span
+from wakeful.rules.wanted import appended, bound_meant, json_of, moment, request_of, said_moment, span
 from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import is_rule, may_be_rule
 from wakeful.service.answers import Changed
@@ -105,6 +106,25 @@ async def edit_alarm(session: Session, id: str, asked: EditRequest, *, version: 
 
     written = await write_change(session, id, decide, rule=asked.cron_expr or asked.when or "")
     return await noted(session, written, asked, before=written.before)
+
+
+async def append_payload(session: Session, id: str, payload: Any) -> Changed:
+    """Add to the payload of an alarm: fields to an object, elements to a list.
+
+    >>> changed = await alarms.append(alarm.id, {"page": 4, "seen": ["a"]})
+    >>> changed.alarm.payload_json
+    '{"page":4,"seen":["a"]}'
+
+    A field that is there already is replaced, and a list within an object gets longer. Of two programs that append at
+    once neither loses anything.
+    """
+    more = json_of(payload)
+    for _ in range(TRIES):
+        alarm = await get_alarm(session, id)
+        with suppress(StaleVersion):
+            asked = EditRequest(payload=appended(alarm.payload_json, more))
+            return await edit_alarm(session, alarm.id, asked, version=alarm.version)
+    raise Conflict(f"alarm {id!r} keeps being changed by others", field="id", fix="Try again.")
 
 
 PREVIEWED: Final = (

@@ -14,17 +14,18 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from wakeful.clock import LoopShare
-from wakeful.errors import Conflict, InvalidRequest, StoreUnavailable, TooMany, Unauthorized, WakefulError
+from wakeful.errors import Conflict, Forbidden, InvalidRequest, StoreUnavailable, TooMany, Unauthorized, WakefulError
 from wakeful.model.alarm import Alarm
 from wakeful.model.keywords import SetKeywords
 from wakeful.model.owner_settings import OwnerSettings
-from wakeful.model.requests import CreateRequest, OnConflict, Origin, Wanted, When
+from wakeful.model.requests import CreateRequest, OnConflict, Origin, ReportRequest, Wanted, When
 from wakeful.moments import whole_ms
 from wakeful.rules.arguments import argument_named, request_fields, set_arguments
 from wakeful.rules.checks import check_gate
 from wakeful.rules.create import TEXT_LIMIT, check_text, create, differences
 from wakeful.rules.edit import fire_now
 from wakeful.rules.lineage import author_of, with_end
+from wakeful.rules.report import check_reportable
 from wakeful.rules.wanted import bound_meant, wanted_alarm
 from wakeful.runtime.cpu_time import in_thread
 from wakeful.schedule import may_be_rule
@@ -36,7 +37,8 @@ from wakeful.service.holidays import as_said, with_holidays
 from wakeful.service.limits import chained, check, check_said_backoff
 from wakeful.service.notes import key_of_ended, notes_on
 from wakeful.service.owner_settings import defaults_for
-from wakeful.service.resolving import get_alarm
+from wakeful.service.report import report_fire
+from wakeful.service.resolving import get_alarm, get_fire
 from wakeful.service.tokens import check_chain
 from wakeful.store import Added, Store
 
@@ -278,18 +280,46 @@ async def fire_copy(session: Session, id: str) -> Created:
     >>> copy.id == alarm.id
     False
     """
-    alarm = await get_alarm(session, id)
+    copy = await _copied(session, await get_alarm(session, id))
+    return Created(copy, notes=await notes_on(session.service, copy))
+
+
+async def hand_over(session: Session, fire_id: str, target: str) -> Created:
+    """Wake another target in place of the one that has a wake, which is reported as completed with that.
+
+    >>> copy = (await alarms.hand_over(wake.fire.id, "inbox")).alarm
+    >>> copy.target
+    'inbox'
+
+    Its alarm is not changed. The answer is the alarm of the new wake; asked again, it is the same one.
+    """
+    if session.caller.wake is not None:
+        fix = "Set an alarm for that target, and report what became of this wake."
+        raise Forbidden("the token of a wake cannot hand it over", field="Authorization", fix=fix)
+    check_text("target", target, TEXT_LIMIT)
+    await session.service.targets.admit_use(session.caller.owner, target, "")
+    fire = await get_fire(session, fire_id)
+    check_reportable(fire)
+    alarm = await get_alarm(session, fire.alarm_id)
+    copy = await _copied(session, alarm, target=target, idempotency_key=f"handed over {fire.id}")
+    done = ReportRequest(outcome="completed", result=f"handed over to {target!r}: alarm {copy.id}")
+    await report_fire(session, fire.id, done)
+    return Created(copy, notes=await notes_on(session.service, copy))
+
+
+async def _copied(session: Session, alarm: Alarm, **changed: str) -> Alarm:
+    """A copy of an alarm that is due now, written; where its key is known already, the alarm that has it."""
     now = await session.service.now()
     # A copy has the words of who wrote them, whoever fires it; a task's copy stands for no task.
     via = session.caller.via if author_of(alarm) in ("owner", "task") else alarm.created_via
     copy = fire_now(alarm, id=session.service.ids.new(now), now=now, by=session.caller.owner, via=via)
-    copy = replace(copy, generation=alarm.generation)  # firing starts no new chain
+    copy = replace(copy, generation=alarm.generation, **changed)  # firing starts no new chain
     await session.service.targets.admit(copy)
     if session.caller.limited:
         await session.service.limits.admit([copy], now=now)
     [added] = await session.service.store.add([copy])
-    session.service.metrics.created(session.caller.via)
-    return Created(added.alarm, notes=await notes_on(session.service, added.alarm))
+    session.service.metrics.created(session.caller.via, not added.deduped)
+    return added.alarm
 
 
 def log_created(created: Created, on_conflict: OnConflict | None) -> None:

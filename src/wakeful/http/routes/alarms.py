@@ -230,6 +230,11 @@ async def skip(context: Context, call: OperationRequest) -> Response:
     return await context.changed(await context.of(call).skip(call.id, at=given.at))
 
 
+async def append(context: Context, call: OperationRequest) -> Response:
+    given = await body(call.request, shape.AppendBody)
+    return await context.changed(await context.of(call).append(call.id, given.payload))
+
+
 async def undo(context: Context, call: OperationRequest) -> Response:
     given = await body(call.request, shape.UndoBody, optional=True)
     return await context.changed(await context.of(call).undo(call.id, when=given.when))
@@ -411,6 +416,16 @@ OPERATIONS: Final = (
         scope="write",
         body=shape.SkipBody,
         body_optional=True,
+        answers=_CHANGED,
+        refuses=(409,),
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ID}/append",
+        run=append,
+        says="Add to the payload of an alarm: fields of an object, elements of a list",
+        scope="write",
+        body=shape.AppendBody,
         answers=_CHANGED,
         refuses=(409,),
     ),

@@ -111,6 +111,12 @@ async def retry(context: Context, call: OperationRequest) -> Response:
     return answer(shape.FireAnswer.of(opened.fire, now=await context.now()))
 
 
+async def hand_over(context: Context, call: OperationRequest) -> Response:
+    given = await body(call.request, shape.HandOverBody)
+    made = await context.of(call).hand_over(call.fire_id, given.target)
+    return answer(shape.NotedAnswer.of(made.alarm, notes=made.notes or UNSET, now=await context.now()))
+
+
 async def retry_many(context: Context, call: OperationRequest) -> Response:
     found = await _found(context, call)
     alarms, room = context.of(call), asyncio.Semaphore(RETRY_AT_ONCE)
@@ -271,6 +277,16 @@ OPERATIONS: Final = (
         says="Retry a failed or timed-out fire",
         scope="write",
         answers={200: shape.FireAnswer},
+        refuses=(409,),
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ID}/hand-over",
+        run=hand_over,
+        says="Wake another target in place of the one that has this wake, which is reported as completed with that",
+        scope="write",
+        body=shape.HandOverBody,
+        answers={200: shape.NotedAnswer},
         refuses=(409,),
     ),
     _INBOX,
