@@ -70,9 +70,11 @@ async def test_no_tool_sends_anything_to_a_target_that_is_not_for_its_owner(worl
                     continue
                 if tool.name in CHOOSES:
                     continue
-                known = GOOD | {"id": mine.id}
+                known = GOOD | {"id": mine.id, "fire_id": mine.fire_id, "outcome": "hand_over"}
                 arguments = {
-                    name: known[name] for name in ("wake_message", "when", "id") if name in schema["properties"]
+                    name: known[name]
+                    for name in ("wake_message", "when", "id", "fire_id", "outcome")
+                    if name in schema["properties"]
                 }
                 result = await eve.call_tool(tool.name, arguments | {"target": PRIVATE})
                 text: str = result.content[0].text  # type: ignore[union-attr]  # all our contents are texts

@@ -430,6 +430,7 @@ class Tools(LookTools):
         if asked.outcome == "hand_over":
             return await self._hand_over(asked)
         if asked.target is not UNSET:
+            await self._alarms.fire_of(asked.fire_id)
             raise InvalidRequest("it goes with hand_over only", field="target", fix='Give outcome "hand_over".')
         wait = asked.wait if asked.wait is not UNSET else None
         cost = asked.cost if asked.cost is not UNSET else None
@@ -457,6 +458,7 @@ class Tools(LookTools):
 
     async def _hand_over(self, asked: ReportArguments) -> ReportResult:
         if asked.target is UNSET:
+            await self._alarms.fire_of(asked.fire_id)
             raise InvalidRequest("it is missing", field="target", fix="Name the target that is woken in your place.")
         made = await self._alarms.hand_over(asked.fire_id, asked.target)
         fire, room, now = await self._alarms.fire_of(asked.fire_id), TextBudget(), await self._service.now()

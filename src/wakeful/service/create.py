@@ -294,6 +294,7 @@ async def hand_over(session: Session, fire_id: str, target: str) -> Created:
     Its alarm is not changed. The answer is the alarm of the new wake; asked again, it is the same one.
     """
     if session.caller.wake is not None:
+        await get_fire(session, fire_id)  # another chain's is not found
         fix = "Set an alarm for that target, and report what became of this wake."
         raise Forbidden("the token of a wake cannot hand it over", field="Authorization", fix=fix)
     check_text("target", target, TEXT_LIMIT)
