@@ -186,7 +186,7 @@ async def test_a_client_that_knows_no_channels_has_the_tools(tmp_path: Path, mod
 
 async def test_a_target_that_is_no_inbox_is_refused_at_the_start(tmp_path: Path) -> None:
     async with claude_code(tmp_path, "--target", "chat") as claude:
-        assert await claude.process.wait() == 2
+        assert await asyncio.wait_for(claude.process.wait(), PATIENCE) == 2
     assert "a channel needs an inbox, and 'chat' is none" in (tmp_path / "log").read_text()
 
 
@@ -194,5 +194,5 @@ async def test_a_token_that_only_reads_is_refused_at_the_start(tmp_path: Path, a
     token, kept = mint("ana", ["read"], now=await alarms.service.now())
     await store_of(alarms).access.add_token(kept)
     async with claude_code(tmp_path, WAKEFUL_TOKEN=token) as claude:
-        assert await claude.process.wait() == 5
+        assert await asyncio.wait_for(claude.process.wait(), PATIENCE) == 5
     assert "this request needs write" in (tmp_path / "log").read_text()
