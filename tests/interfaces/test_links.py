@@ -104,6 +104,20 @@ async def test_a_time_that_no_button_offers_is_refused(visit: Visitor, slack: Re
     assert await status(visit, link["alarm"]) == "delivered"
 
 
+async def test_without_a_press_the_message_comes_again(visit: Visitor, slack: Receiver) -> None:
+    alarm = await visit.alarms.set(
+        delay=0.01,
+        wake_message="Take the pills",
+        target="team",
+        policy={"report_within": "1s", "backoff_base": "1s", "backoff_cap": "1s"},
+    )
+    first, again = (await slack.wait_for(2, timeout=60))[:2]
+    assert again.body == first.body
+    [path] = re.findall(rf"<{PUBLIC}(/r/\S+)\|Done>", again.json["text"])
+    assert (await press(visit, path)).status == 200
+    assert await status(visit, alarm.id) == "completed"
+
+
 async def test_another_token_shows_and_reports_nothing(visit: Visitor, slack: Receiver) -> None:
     link, another = await told(visit, slack, "Mine"), await told(visit, slack, "Theirs")
     path = link["Done"].partition("?")[0]
