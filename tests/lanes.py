@@ -49,6 +49,7 @@ LONG: Final = (  # the tools themselves, which other commands run too, and a sec
     "fuzz/test_harness.py",
     "seeds/test_hammer.py",
     "test_deploy.py",
+    "typescript/test_client.py",
 )
 MUTANTS: Final = ("tests/mutants/", "tests/simulation/test_planted_faults.py")
 # Of the contract behind pgbouncer, what depends on sessions: the rest is the same SQL.
