@@ -122,18 +122,24 @@ export interface CancelBody {
   conversation_id?: string | undefined;
   target?: string | undefined;
   label?: string | undefined;
+  /** Only what fires from then on: a moment or a phrase. */
+  due_from?: string | number | null | undefined;
+  /** Only what fires until then; a day is the whole of it. */
+  due_to?: string | number | null | undefined;
   reason?: string | undefined;
   /** Cancel nothing: only say which it would be. */
   dry_run?: boolean | undefined;
 }
 
-/** How many were cancelled, and the first 500 of them; with `dry_run` none, and those that would be. `in_flight`: of how many an attempt was under way, which may still arrive. */
+/** How many were cancelled, and the first 500 of them; with `dry_run` none, and those that would be. `in_flight`: of how many an attempt was under way, which may still arrive. `skipped`: how many of them are series that only leave out what falls between due_from and due_to. `notes`, where there are any. */
 export interface CancelledAnswer {
   cancelled: number;
   now: string;
   dry_run: boolean;
   in_flight: number;
   alarms: AlarmView[];
+  skipped?: number | undefined;
+  notes?: string[] | undefined;
 }
 
 /** `in_flight`: a worker is delivering it, so this one attempt may still arrive unchanged; or a reader has fetched a wake of it from the inbox and may be working on it. */
@@ -480,6 +486,37 @@ export interface LiveEvent {
   target?: string | undefined;
   status?: string | undefined;
   reason?: string | undefined;
+}
+
+/** Which alarms: `ids`, those that fit the filters, or `all` pending ones. Exactly one of `by` and `timezone`. */
+export interface MoveBody {
+  ids?: string[] | undefined;
+  all?: boolean | undefined;
+  /** Move the next fire by this; whole days keep the time of day. */
+  by?: number | string | null | undefined;
+  /** Move them to this zone: a series keeps its time of day, what fires once its moment. */
+  timezone?: string | undefined;
+  /** A part of the label, the message or the key, in any case. */
+  text?: string | undefined;
+  conversation_id?: string | undefined;
+  target?: string | undefined;
+  label?: string | undefined;
+  /** Only what fires from then on: a moment or a phrase. */
+  due_from?: string | number | null | undefined;
+  /** Only what fires until then; a day is the whole of it. */
+  due_to?: string | number | null | undefined;
+  /** Move nothing: only say which it would be. */
+  dry_run?: boolean | undefined;
+}
+
+/** How many were moved, and the first 500 of them; with `dry_run` none, and those that would be. `in_flight`: of how many an attempt was under way, which may still arrive. `notes`: which were not moved, and why. */
+export interface MovedAnswer {
+  moved: number;
+  dry_run: boolean;
+  in_flight: number;
+  alarms: AlarmView[];
+  now: string;
+  notes?: string[] | undefined;
 }
 
 /** `notes`, where there are any: an assumed time zone, times that clock changes move, which of two days was meant, how often a series wakes, a target nobody serves, a key whose alarm has ended, a time that an edit made another kind of. */
