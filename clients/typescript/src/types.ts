@@ -50,6 +50,11 @@ export interface AlarmsAnswer {
   now: string;
 }
 
+/** An object for an object, a list for a list. */
+export interface AppendBody {
+  payload: unknown;
+}
+
 /** One line of a fire's log. */
 export interface Attempt {
   at: string;
@@ -392,6 +397,11 @@ export interface FiresAnswer {
   fires: FireView[];
   next_cursor?: string | undefined;
   now: string;
+}
+
+/** `target`: whom to wake in place of whoever has the wake. */
+export interface HandOverBody {
+  target: string;
 }
 
 /** `missed`: how many fires of these were passed over without anybody having asked for it. `notes`: what is due and not delivered yet. */
