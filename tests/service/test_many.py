@@ -16,7 +16,7 @@ from wakeful.model.alarm import Alarm
 from wakeful.model.requests import CreateRequest
 from wakeful.python.client import LocalWakeful
 from wakeful.service import Created
-from wakeful.service.create import Creation, DrawnAlarm
+from wakeful.service.create import BuiltAlarm, Creation
 from wakeful.service.notes import due_notes
 from wakeful.store import AlarmQuery, Matches, Store
 from wakeful.testing import ManualClock
@@ -209,13 +209,13 @@ async def test_each_of_many_is_set_or_refused_in_its_own_place(wake_me: LocalWak
 async def test_what_the_database_does_not_take_fails_none_of_those_beside_it(
     wake_me: LocalWakeful, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draw = Creation.draw
+    build = Creation.build
 
-    async def spoiled(self: Creation, one: CreateRequest, id: str = "") -> DrawnAlarm:
-        drawn = await draw(self, one, id)
+    async def spoiled(self: Creation, one: CreateRequest, id: str = "") -> BuiltAlarm:
+        drawn = await build(self, one, id)
         return replace(drawn, alarm=replace(drawn.alarm, kind="never")) if one.wake_message == "bad" else drawn
 
-    monkeypatch.setattr(Creation, "draw", spoiled)
+    monkeypatch.setattr(Creation, "build", spoiled)
     good, bad, other = await wake_me.create_each([asked("good"), asked("bad"), asked("good too")])
     assert (isinstance(good, Created), isinstance(other, Created)) == (True, True)
     assert isinstance(bad, StoreUnavailable)
@@ -270,7 +270,7 @@ async def test_others_have_their_turn_while_many_are_read(wake_me: LocalWakeful)
     for _ in range(3):  # that one begins
         await turn()
     creation = await Creation.begin(wake_me.service, wake_me.caller)
-    for draw in (creation.draw_each(bad), creation.draw_all([asked("x")] * 5_000)):
+    for draw in (creation.draw_each(bad), creation.build_all([asked("x")] * 5_000)):
         before = turns
         await draw
         assert turns - before > 5

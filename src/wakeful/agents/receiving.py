@@ -224,27 +224,27 @@ class _Received:
 
     async def snooze_fire(self, fire_id: str, wait: timedelta | float | str) -> Fire:
         seconds = wait.total_seconds() if isinstance(wait, timedelta) else wait
-        asked = ReportRequest(outcome="snooze", wait=seconds)
+        request = ReportRequest(outcome="snooze", wait=seconds)
         for pause in UNTIL_RECORDED:
             try:
-                fire = await self._report(fire_id, asked)
+                fire = await self._report(fire_id, request)
             except Conflict:
                 await self._clock.sleep(pause)
             else:
                 self._forget(fire_id, done=False)
                 return fire
-        return await self._ended(fire_id, asked)
+        return await self._ended(fire_id, request)
 
-    async def _ended(self, fire_id: str, asked: ReportRequest) -> Fire:
+    async def _ended(self, fire_id: str, request: ReportRequest) -> Fire:
         """Report how it ended. A wake that failed or was put off comes again with the same id, and counts again."""
         try:
-            fire = await self._report(fire_id, asked)
+            fire = await self._report(fire_id, request)
         except (StoreUnavailable, TooMany):
             raise  # the worker says it again
         except WakefulError:
-            self._forget(fire_id, done=asked.outcome == "completed")
+            self._forget(fire_id, done=request.outcome == "completed")
             raise
-        self._forget(fire_id, done=asked.outcome == "completed")
+        self._forget(fire_id, done=request.outcome == "completed")
         return fire
 
     def _forget(self, fire_id: str, *, done: bool) -> None:
@@ -254,10 +254,10 @@ class _Received:
         if len(self._done) > REMEMBERED:
             self._done.popitem(last=False)
 
-    async def _report(self, fire_id: str, asked: ReportRequest) -> Fire:
+    async def _report(self, fire_id: str, request: ReportRequest) -> Fire:
         taken = self._under_way[fire_id]
         connection = ServerConnection(ServerAddress(taken.report_url, taken.report_token), self._clock)
         try:
-            return fire_read(await connection.ask("POST", "", body=asked, repeatable=asked.outcome != "snooze"))
+            return fire_read(await connection.ask("POST", "", body=request, repeatable=request.outcome != "snooze"))
         finally:
             await connection.close()

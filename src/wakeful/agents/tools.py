@@ -63,7 +63,7 @@ class _Tools:
             key: A name for the alarm. Repeating a call with the same key is safe.
             timezone: The IANA zone of the time, such as Europe/Berlin.
         """
-        asked = CreateRequest(
+        request = CreateRequest(
             when=when,
             wake_message=wake_message,
             idempotency_key=key,
@@ -73,7 +73,7 @@ class _Tools:
             parent_fire=self._parent_fire,
         )
         try:
-            created = await self._alarms.create(asked)
+            created = await self._alarms.create(request)
         except WakefulError as error:
             return f"Nothing was set: {error}"
         return await self._said("It exists already" if created.deduped else "Set", created.alarm, created.notes)

@@ -146,17 +146,17 @@ class TaskTools:
         self._owner = alarms.caller.owner
         self._guarded = alarms.caller.limited
 
-    async def schedule(self, asked: ScheduleArguments) -> ScheduleResult:
+    async def schedule(self, arguments: ScheduleArguments) -> ScheduleResult:
         done = await self._tasks.schedule(
             owner=self._owner,
-            chat_jid=asked.target_jid,
-            prompt=asked.prompt,
-            cron=asked.cron,
-            context_mode=asked.context_mode,
+            chat_jid=arguments.target_jid,
+            prompt=arguments.prompt,
+            cron=arguments.cron,
+            context_mode=arguments.context_mode,
             guarded=self._guarded,
         )
         task, notes = done.task, []
-        if done.deduped and task.chat_jid != asked.target_jid:
+        if done.deduped and task.chat_jid != arguments.target_jid:
             notes.append(
                 f"It goes to {cut(task.chat_jid or '', NAME)}. To send it elsewhere, use update_task with targetJid."
             )
@@ -171,11 +171,11 @@ class TaskTools:
             notes=notes,
         )
 
-    async def get(self, asked: GetTaskArguments) -> GetTaskResult:
-        task = await self._tasks.get(asked.task_id, owner=self._owner)
-        prompt, room = (task.prompt or "")[asked.offset :], TextBudget()
+    async def get(self, arguments: GetTaskArguments) -> GetTaskResult:
+        task = await self._tasks.get(arguments.task_id, owner=self._owner)
+        prompt, room = (task.prompt or "")[arguments.offset :], TextBudget()
         kept = cut(prompt, PIECE)
-        end = asked.offset + len(kept) - 1 if kept != prompt else 0
+        end = arguments.offset + len(kept) - 1 if kept != prompt else 0
         if end:
             call = {"taskId": task.id, "offset": end}
             room.notes.append(f"The prompt continues: get_task {msgspec.json.encode(call).decode()}")
@@ -190,11 +190,11 @@ class TaskTools:
             notes=room.notes,
         )
 
-    async def list(self, asked: ListTasksArguments) -> ListTasksResult:
+    async def list(self, arguments: ListTasksArguments) -> ListTasksResult:
         found = await self._tasks.list(owner=self._owner)
-        if asked.cursor:
-            found = _after(found, asked.cursor)
-        found = [task for task in found if not asked.status or task.status == asked.status]
+        if arguments.cursor:
+            found = _after(found, arguments.cursor)
+        found = [task for task in found if not arguments.status or task.status == arguments.status]
         shown: list[TaskView] = []
         size = _FRAME
         for task in found[:PAGE]:
@@ -212,27 +212,27 @@ class TaskTools:
             next_cursor=shown[-1].id if more else "",
         )
 
-    async def update(self, asked: UpdateTaskArguments) -> DoneResult:
-        fields = {name: value for name, value in given(asked).items() if name not in ("task_id", "target_jid")}
-        if asked.target_jid is not UNSET:
-            fields["chat_jid"] = asked.target_jid
+    async def update(self, arguments: UpdateTaskArguments) -> DoneResult:
+        fields = {name: value for name, value in given(arguments).items() if name not in ("task_id", "target_jid")}
+        if arguments.target_jid is not UNSET:
+            fields["chat_jid"] = arguments.target_jid
         if not fields:
             names = "prompt, cron, nextRun, targetJid, contextMode"
             raise InvalidRequest("nothing to change was given", field="update_task", fix=f"Give one of: {names}.")
         edit = TaskEdit(**fields)
         return await self._done(
-            "Changed", await self._tasks.update(asked.task_id, edit, owner=self._owner, guarded=self._guarded)
+            "Changed", await self._tasks.update(arguments.task_id, edit, owner=self._owner, guarded=self._guarded)
         )
 
-    async def pause(self, asked: TaskArguments) -> DoneResult:
-        return await self._done("Paused", await self._tasks.pause(asked.task_id, owner=self._owner))
+    async def pause(self, arguments: TaskArguments) -> DoneResult:
+        return await self._done("Paused", await self._tasks.pause(arguments.task_id, owner=self._owner))
 
-    async def resume(self, asked: TaskArguments) -> DoneResult:
-        task = await self._tasks.resume(asked.task_id, owner=self._owner, guarded=self._guarded)
+    async def resume(self, arguments: TaskArguments) -> DoneResult:
+        task = await self._tasks.resume(arguments.task_id, owner=self._owner, guarded=self._guarded)
         return await self._done("Resumed", task)
 
-    async def cancel(self, asked: TaskArguments) -> DoneResult:
-        await self._tasks.cancel(asked.task_id, owner=self._owner)
+    async def cancel(self, arguments: TaskArguments) -> DoneResult:
+        await self._tasks.cancel(arguments.task_id, owner=self._owner)
         return DoneResult(summary="Cancelled: the task is gone.", now=await self._now(), ok=True)
 
     async def _done(self, what: str, task: Task) -> DoneResult:

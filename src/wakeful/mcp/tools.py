@@ -63,15 +63,15 @@ class LookTools:
         self._alarms = alarms
         self._service = alarms.service
 
-    async def list(self, asked: ListArguments) -> ListResult:
-        statuses: Any = {"all": (), "pending": PENDING}.get(asked.status, (asked.status,))
+    async def list(self, arguments: ListArguments) -> ListResult:
+        statuses: Any = {"all": (), "pending": PENDING}.get(arguments.status, (arguments.status,))
         found = await self._alarms.find(
             status=statuses,
-            text=asked.text,
-            target=asked.target,
-            conversation_id=asked.conversation_id,
-            cursor=agent_views.cursor(asked.cursor),
-            limit=asked.limit,
+            text=arguments.text,
+            target=arguments.target,
+            conversation_id=arguments.conversation_id,
+            cursor=agent_views.cursor(arguments.cursor),
+            limit=arguments.limit,
             most=operations.PAGE_SIZE,
         )
         shown: list[AgentAlarm] = that_fit(agent_views.brief(alarm) for alarm in found)
@@ -79,7 +79,7 @@ class LookTools:
         further = found.further if last is None else (last.created_at, last.id)
         more = further is not None
         what = f"{len(shown)} alarms, newest first" if len(shown) != 1 else "1 alarm"
-        kind = "" if asked.status == "all" else f" ({asked.status})"
+        kind = "" if arguments.status == "all" else f" ({arguments.status})"
         return ListResult(
             summary=f"{what}{kind}." + (" There are more: call again with cursor." if more else ""),
             now=await self._now(),
@@ -87,15 +87,15 @@ class LookTools:
             next_cursor="" if further is None else agent_views.cursor_of(*further),
         )
 
-    async def agenda(self, asked: AgendaArguments) -> AgendaResult:
-        found = await self._alarms.agenda(hours=asked.hours, limit=asked.limit, most=operations.PAGE_SIZE)
+    async def agenda(self, arguments: AgendaArguments) -> AgendaResult:
+        found = await self._alarms.agenda(hours=arguments.hours, limit=arguments.limit, most=operations.PAGE_SIZE)
         now = await self._service.now()
         shown = that_fit(_coming(at, alarm) for at, alarm in found)
         more = len(shown) < len(found) or found.further is not None
         what = f"{len(shown)} fires" if len(shown) != 1 else "1 fire"
         first = f" The next is {agent_views.away(found[0][0] - now)}." if found else ""
         return AgendaResult(
-            summary=f"{what} in the next {asked.hours:g} hours, soonest first.{first}"
+            summary=f"{what} in the next {arguments.hours:g} hours, soonest first.{first}"
             + (" There are more: ask for fewer hours." if more else ""),
             now=agent_views.utc(now),
             agenda=shown,
@@ -103,10 +103,14 @@ class LookTools:
             notes=found.notes,
         )
 
-    async def history(self, asked: HistoryArguments) -> HistoryResult:
-        since = None if asked.since is UNSET else asked.since
+    async def history(self, arguments: HistoryArguments) -> HistoryResult:
+        since = None if arguments.since is UNSET else arguments.since
         found = await self._alarms.history(
-            status=asked.status, target=asked.target, since=since, limit=asked.limit, most=operations.PAGE_SIZE
+            status=arguments.status,
+            target=arguments.target,
+            since=since,
+            limit=arguments.limit,
+            most=operations.PAGE_SIZE,
         )
         shown = that_fit(map(_line, found), BUDGET - 3 * HEAD)
         more = len(shown) < len(found) or found.further is not None
@@ -122,39 +126,39 @@ class LookTools:
             notes=found.notes,
         )
 
-    async def get(self, asked: GetArguments) -> GetResult:
+    async def get(self, arguments: GetArguments) -> GetResult:
         try:
-            return await self._got(asked)
+            return await self._got(arguments)
         except NotFound as error:  # be it an alarm or a fire: here it is called id
             raise NotFound(error.message, field="id", fix=error.fix) from None
 
-    async def _got(self, asked: GetArguments) -> GetResult:
-        is_fire = is_fire_id(asked.id)
-        found = await self._alarms.details(parse_fire_id(asked.id)[0] if is_fire else asked.id)
+    async def _got(self, arguments: GetArguments) -> GetResult:
+        is_fire = is_fire_id(arguments.id)
+        found = await self._alarms.details(parse_fire_id(arguments.id)[0] if is_fire else arguments.id)
         alarm = found.alarm
-        if asked.part is not UNSET:
-            return await self._part(alarm, asked)
-        why = await self._alarms.why(asked.id)
-        one = [await self._alarms.fire_of(asked.id)] if is_fire else None
+        if arguments.part is not UNSET:
+            return await self._part(alarm, arguments)
+        why = await self._alarms.why(arguments.id)
+        one = [await self._alarms.fire_of(arguments.id)] if is_fire else None
         fires = one or await self._alarms.fires(alarm.id, limit=3)
         ahead = await next_fires(alarm, 3) if alarm.status == "active" else []
         room = TextBudget()
         return GetResult(
             summary=f"{agent_views.words(alarm)}. {agent_views.ahead(alarm, why.now)}",
             now=agent_views.utc(why.now),
-            why=room.text(why.summary, 800, "why", agent_views.part_call(asked.id, "facts")),
+            why=room.text(why.summary, 800, "why", agent_views.part_call(arguments.id, "facts")),
             alarm=agent_views.alarm_view(alarm, room, message=900, payload=900),
             next_fires=[agent_views.local(at, alarm.timezone) for at in ahead],
             fires=[agent_views.fire_view(fire, room, manual=fire.alarm_id != alarm.id) for fire in fires],
             notes=[*room.notes, *found.notes],
         )
 
-    async def _part(self, alarm: Alarm, asked: GetArguments) -> GetResult:
-        assert asked.part is not UNSET
-        part, offset = asked.part, asked.offset
-        text = await self._text(alarm, asked.id, part)
+    async def _part(self, alarm: Alarm, arguments: GetArguments) -> GetResult:
+        assert arguments.part is not UNSET
+        part, offset = arguments.part, arguments.offset
+        text = await self._text(alarm, arguments.id, part)
         kept = agent_views.cut(
-            text[offset:], PIECE if asked.length is UNSET else max(asked.length, agent_views.SHORTEST_PIECE)
+            text[offset:], PIECE if arguments.length is UNSET else max(arguments.length, agent_views.SHORTEST_PIECE)
         )
         end = offset + len(kept) - (1 if kept != text[offset:] else 0)
         more = end < len(text)
@@ -283,26 +287,26 @@ class Tools(LookTools):
             notes=list(notes)[:3],
         )
 
-    async def update(self, asked: ActArguments) -> AlarmResult:
-        _check_action(asked)
-        if asked.id == OWNER:
-            return await self._own_zone(given(asked))
-        if asked.id == EVERY or asked.action == "move":
-            return await self._move(given(asked))
-        match asked.action:
+    async def update(self, arguments: ActArguments) -> AlarmResult:
+        _check_action(arguments)
+        if arguments.id == OWNER:
+            return await self._own_zone(given(arguments))
+        if arguments.id == EVERY or arguments.action == "move":
+            return await self._move(given(arguments))
+        match arguments.action:
             case "pause":
-                reason = asked.reason if asked.reason is not UNSET else ""
-                return await self._changed("Paused", await self._alarms.pause(asked.id, reason=reason))
+                reason = arguments.reason if arguments.reason is not UNSET else ""
+                return await self._changed("Paused", await self._alarms.pause(arguments.id, reason=reason))
             case "resume":
-                return await self._changed("Resumed", await self._alarms.resume(asked.id))
+                return await self._changed("Resumed", await self._alarms.resume(arguments.id))
             case "snooze":
-                return await self._snooze(asked)
+                return await self._snooze(arguments)
             case "skip":
-                meant = asked.at if asked.at is not UNSET else None
-                return await self._changed("Skipped the next fire", await self._alarms.skip(asked.id, at=meant))
+                meant = arguments.at if arguments.at is not UNSET else None
+                return await self._changed("Skipped the next fire", await self._alarms.skip(arguments.id, at=meant))
             case "append" | "fire" | "retry" | "undo":
-                return await self._again(asked)
-        return await self._edit(asked)
+                return await self._again(arguments)
+        return await self._edit(arguments)
 
     async def _again(self, asked: Any) -> AlarmResult:
         if asked.action == "append":
@@ -350,20 +354,20 @@ class Tools(LookTools):
             notes=[*done.notes, *([f"{number - len(shown)} more are not shown."] if len(shown) < number else [])],
         )
 
-    async def _edit(self, asked: ActArguments) -> AlarmResult:
-        version = asked.version if asked.version is not UNSET else None
-        fields = {name: value for name, value in given(asked).items() if name in EDITABLE}
+    async def _edit(self, arguments: ActArguments) -> AlarmResult:
+        version = arguments.version if arguments.version is not UNSET else None
+        fields = {name: value for name, value in given(arguments).items() if name in EDITABLE}
         return await self._changed(
-            "Changed", await self._alarms.edit(asked.id, request_of(EditRequest, fields), version=version)
+            "Changed", await self._alarms.edit(arguments.id, request_of(EditRequest, fields), version=version)
         )
 
-    async def _snooze(self, asked: ActArguments) -> AlarmResult:
-        wait = None if asked.wait is UNSET else asked.wait
-        until = None if asked.until is UNSET else asked.until
+    async def _snooze(self, arguments: ActArguments) -> AlarmResult:
+        wait = None if arguments.wait is UNSET else arguments.wait
+        until = None if arguments.until is UNSET else arguments.until
         if (wait is None) == (until is None):
             fix = 'Give "for", such as "1h", or "until", such as "tomorrow at 9am".'
             raise InvalidRequest("a snooze needs a length or an end", field="for", fix=fix)
-        return await self._changed("Snoozed", await self._alarms.snooze(asked.id, wait, until=until))
+        return await self._changed("Snoozed", await self._alarms.snooze(arguments.id, wait, until=until))
 
     async def _retry(self, id: str) -> AlarmResult:
         try:
@@ -373,19 +377,19 @@ class Tools(LookTools):
             raise
         return AlarmResult(**await self._said("Tried again", done.alarm, done.notes), fire_id=done.fire.id)
 
-    async def cancel(self, asked: CancelArguments) -> CancelResult:
-        named = given(asked)
+    async def cancel(self, arguments: CancelArguments) -> CancelResult:
+        named = given(arguments)
         ids = [*([named["id"]] if "id" in named else []), *named.get("ids", [])]
         filters = {name: named[name] for name in ("text", "conversation_id", "target")}
         due = {name: named[name] for name in ("due_from", "due_to") if name in named}
-        if len(ids) == 1 and not asked.dry_run and not any(filters.values()) and not due:
-            done = await self._alarms.cancel(ids[0], reason=asked.reason)
+        if len(ids) == 1 and not arguments.dry_run and not any(filters.values()) and not due:
+            done = await self._alarms.cancel(ids[0], reason=arguments.reason)
             is_cancelled = done.alarm.status == "cancelled"
             what = "Cancelled" if is_cancelled else "It had ended already"
             said = await self._said(what, done.alarm, done.notes)
             return CancelResult(**said, cancelled=int(is_cancelled), in_flight=done.in_flight)
         return await self._cancelled(
-            await self._alarms.cancel_many(ids, **filters, **due, reason=asked.reason, dry_run=asked.dry_run)
+            await self._alarms.cancel_many(ids, **filters, **due, reason=arguments.reason, dry_run=arguments.dry_run)
         )
 
     async def _cancelled(self, done: Cancelled) -> CancelResult:
@@ -407,9 +411,9 @@ class Tools(LookTools):
             notes=notes,
         )
 
-    async def signal(self, asked: SignalArguments) -> SignalResult:
-        payload = None if asked.payload is UNSET else asked.payload
-        done = await self._alarms.signal(asked.name, payload)
+    async def signal(self, arguments: SignalArguments) -> SignalResult:
+        payload = None if arguments.payload is UNSET else arguments.payload
+        done = await self._alarms.signal(arguments.name, payload)
         shown = that_fit(map(agent_views.brief, (one.alarm for one in done.alarms)), BUDGET - 2 * HEAD)
         hidden = len(done.alarms) - len(shown)
         others = f", {len(done.skipped)} skipped, {len(done.moved)} moved" if done.skipped or done.moved else ""
@@ -426,22 +430,27 @@ class Tools(LookTools):
             notes=[f"{hidden} more are not shown."] if hidden else done.notes,
         )
 
-    async def report(self, asked: ReportArguments) -> ReportResult:
-        if asked.outcome == "hand_over":
-            return await self._hand_over(asked)
-        if asked.target is not UNSET:
-            await self._alarms.fire_of(asked.fire_id)
+    async def report(self, arguments: ReportArguments) -> ReportResult:
+        if arguments.outcome == "hand_over":
+            return await self._hand_over(arguments)
+        if arguments.target is not UNSET:
+            await self._alarms.fire_of(arguments.fire_id)
             raise InvalidRequest("it goes with hand_over only", field="target", fix='Give outcome "hand_over".')
-        wait = asked.wait if asked.wait is not UNSET else None
-        cost = asked.cost if asked.cost is not UNSET else None
+        wait = arguments.wait if arguments.wait is not UNSET else None
+        cost = arguments.cost if arguments.cost is not UNSET else None
         said = ReportRequest(
-            outcome=asked.outcome, result=asked.result, reason=asked.reason, wait=wait, cost=cost, renew=asked.renew
+            outcome=arguments.outcome,
+            result=arguments.result,
+            reason=arguments.reason,
+            wait=wait,
+            cost=cost,
+            renew=arguments.renew,
         )
         try:
-            done = await self._alarms.report(asked.fire_id, said)
+            done = await self._alarms.report(arguments.fire_id, said)
         except NotFound:  # be it the fire or its alarm: the caller named a fire
             raise NotFound(
-                f"there is no fire {asked.fire_id!r} to report on",
+                f"there is no fire {arguments.fire_id!r} to report on",
                 field="fire_id",
                 fix="Give the fire_id of your wake.",
             ) from None
@@ -456,34 +465,34 @@ class Tools(LookTools):
             notes=[*room.notes, *done.notes],
         )
 
-    async def _hand_over(self, asked: ReportArguments) -> ReportResult:
-        if asked.target is UNSET:
-            await self._alarms.fire_of(asked.fire_id)
+    async def _hand_over(self, arguments: ReportArguments) -> ReportResult:
+        if arguments.target is UNSET:
+            await self._alarms.fire_of(arguments.fire_id)
             raise InvalidRequest("it is missing", field="target", fix="Name the target that is woken in your place.")
-        made = await self._alarms.hand_over(asked.fire_id, asked.target)
-        fire, room, now = await self._alarms.fire_of(asked.fire_id), TextBudget(), await self._service.now()
+        made = await self._alarms.hand_over(arguments.fire_id, arguments.target)
+        fire, room, now = await self._alarms.fire_of(arguments.fire_id), TextBudget(), await self._service.now()
         return ReportResult(
-            summary=f"Handed over: {asked.target!r} is woken for it by alarm {made.alarm.id}.",
+            summary=f"Handed over: {arguments.target!r} is woken for it by alarm {made.alarm.id}.",
             now=agent_views.utc(now),
             fire=agent_views.fire_view(fire, room, result=600),
             alarm=agent_views.alarm_view(made.alarm, room, message=600, payload=0),
             notes=[*room.notes, *made.notes],
         )
 
-    async def inbox(self, asked: InboxArguments) -> InboxResult:
-        target = asked.target or INBOX
+    async def inbox(self, arguments: InboxArguments) -> InboxResult:
+        target = arguments.target or INBOX
         found = await self._alarms.inbox(
-            limit=asked.limit,
-            wait=asked.wait,
+            limit=arguments.limit,
+            wait=arguments.wait,
             target=target,
-            conversation_id=asked.conversation_id,
-            done=asked.done,
+            conversation_id=arguments.conversation_id,
+            done=arguments.done,
         )
         room = TextBudget()
         each = (BUDGET - HEAD) // max(1, len(found)) - NUMBERS
         wakes = [agent_views.wake_view(taken, room, each=each) for taken in found]
         what = f"{len(wakes)} wakes" if len(wakes) != 1 else "1 wake"
-        reported = f" {len(asked.done)} reported as completed." if asked.done else ""
+        reported = f" {len(arguments.done)} reported as completed." if arguments.done else ""
         notes = found.notes
         then = "Do the work, then call alarm_report with each fire_id." if wakes else ""
         if not wakes and not notes:
@@ -569,17 +578,17 @@ def _soonest(added: Sequence[Created]) -> str:
     return f"The first fires at {agent_views.local(first.next_fire_at, first.timezone)}."
 
 
-def _check_action(asked: ActArguments) -> None:
+def _check_action(arguments: ActArguments) -> None:
     """Refuse arguments that do not belong to the action: a `when` with `pause` would be silently ignored."""
-    mine = (*_FOR_ACTION[asked.action], *(FOR_ALL if asked.id == EVERY else ()))
-    strange = [name for name in given(asked) if name not in ("id", "action", *mine)]
+    mine = (*_FOR_ACTION[arguments.action], *(FOR_ALL if arguments.id == EVERY else ()))
+    strange = [name for name in given(arguments) if name not in ("id", "action", *mine)]
     if strange:
         name = "for" if strange[0] == "wait" else strange[0]
         takes = ", ".join("for" if field == "wait" else field for field in mine) or "nothing else"
         raise InvalidRequest(
-            f"it does not go with action {asked.action!r}", field=name, fix=f"{asked.action} takes: {takes}."
+            f"it does not go with action {arguments.action!r}", field=name, fix=f"{arguments.action} takes: {takes}."
         )
-    if asked.action == "edit" and not set(given(asked)) & set(mine[:-1]):
+    if arguments.action == "edit" and not set(given(arguments)) & set(mine[:-1]):
         raise InvalidRequest("nothing to change was given", field="action", fix=f"Give one of: {', '.join(mine[:-1])}.")
 
 

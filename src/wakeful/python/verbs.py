@@ -45,7 +45,7 @@ class TransactionVerbs(Protocol):
     async def set(self, when: When = "", wake_message: str = "", **fields: Unpack[SetKeywords]) -> Alarm:
         """Set an alarm. Give exactly one of `when`, `at`, `delay` and `cron`."""
 
-    async def create(self, asked: CreateRequest, *, origin: tuple[str, str] = ("", "")) -> Created:
+    async def create(self, request: CreateRequest, *, origin: tuple[str, str] = ("", "")) -> Created:
         """Set an alarm from a request. Once this returns, the alarm survives a crash of the process or the machine."""
 
     async def get(self, id: str) -> Alarm:
@@ -54,7 +54,7 @@ class TransactionVerbs(Protocol):
     async def update(self, id: str, /, *, version: int | None = None, **fields: Unpack[UpdateKeywords]) -> Changed:
         """Change the given fields, with the names they have in `set`. A new time starts the alarm again."""
 
-    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
+    async def edit(self, id: str, request: EditRequest, *, version: int | None = None) -> Changed:
         """Change an alarm as a request asks, if it still has the given version."""
 
     async def pause(self, id: str, *, reason: str = "") -> Changed:
@@ -84,10 +84,10 @@ class TransactionVerbs(Protocol):
 class Verbs(TransactionVerbs, Protocol):
     """All verbs of one caller."""
 
-    async def create_many(self, asked: Sequence[CreateRequest]) -> list[Created]:
+    async def create_many(self, requests: Sequence[CreateRequest]) -> list[Created]:
         """Set many alarms, or none if one request is invalid or has a key that is taken; `on_conflict` as in `set`."""
 
-    async def create_each(self, asked: Sequence[CreateRequest]) -> list[Created | WakefulError]:
+    async def create_each(self, requests: Sequence[CreateRequest]) -> list[Created | WakefulError]:
         """Set many alarms, each on its own: in the place of one that is refused stands its error."""
 
     async def fire(self, id: str) -> Created:
@@ -134,7 +134,7 @@ class Verbs(TransactionVerbs, Protocol):
     async def reset(self) -> int:
         """Cancel every pending alarm and every alarm with a wake in the inbox; return how many."""
 
-    async def report(self, fire_id: str, asked: ReportRequest) -> ChangedFire:
+    async def report(self, fire_id: str, request: ReportRequest) -> ChangedFire:
         """Record a target's report on a fire, or, given an alarm's id, on its one fire that waits for a report."""
 
     async def completed(
@@ -272,7 +272,7 @@ class Verbs(TransactionVerbs, Protocol):
     ) -> OwnerSettingsView:
         """Set `timezone`, `date_order`, `working_days` or `calendar` for all of this owner's alarms to come."""
 
-    async def change_settings(self, asked: SettingsRequest) -> OwnerSettingsView:
+    async def change_settings(self, request: SettingsRequest) -> OwnerSettingsView:
         """Change the owner's settings as a request asks."""
 
 
@@ -287,9 +287,9 @@ class SyncTransactionVerbs:
         """Set an alarm. Give exactly one of `when`, `at`, `delay` and `cron`."""
         return self._wait(self.asynchronous.set(when, wake_message, **fields))
 
-    def create(self, asked: CreateRequest, *, origin: tuple[str, str] = ("", "")) -> Created:
+    def create(self, request: CreateRequest, *, origin: tuple[str, str] = ("", "")) -> Created:
         """Set an alarm from a request. Once this returns, the alarm survives a crash of the process or the machine."""
-        return self._wait(self.asynchronous.create(asked, origin=origin))
+        return self._wait(self.asynchronous.create(request, origin=origin))
 
     def get(self, id: str) -> Alarm:
         """Return an alarm by its id, its key, or the beginning of its id if only one begins so, as in every verb."""
@@ -299,9 +299,9 @@ class SyncTransactionVerbs:
         """Change the given fields, with the names they have in `set`. A new time starts the alarm again."""
         return self._wait(self.asynchronous.update(id, version=version, **fields))
 
-    def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
+    def edit(self, id: str, request: EditRequest, *, version: int | None = None) -> Changed:
         """Change an alarm as a request asks, if it still has the given version."""
-        return self._wait(self.asynchronous.edit(id, asked, version=version))
+        return self._wait(self.asynchronous.edit(id, request, version=version))
 
     def pause(self, id: str, *, reason: str = "") -> Changed:
         """Pause an alarm until it is resumed."""
@@ -342,13 +342,13 @@ class SyncVerbs(SyncTransactionVerbs):
     def __init__(self, asynchronous: Verbs, wait: Wait) -> None:
         super().__init__(asynchronous, wait)
 
-    def create_many(self, asked: Sequence[CreateRequest]) -> list[Created]:
+    def create_many(self, requests: Sequence[CreateRequest]) -> list[Created]:
         """Set many alarms, or none if one request is invalid or has a key that is taken; `on_conflict` as in `set`."""
-        return self._wait(self.asynchronous.create_many(asked))
+        return self._wait(self.asynchronous.create_many(requests))
 
-    def create_each(self, asked: Sequence[CreateRequest]) -> list[Created | WakefulError]:
+    def create_each(self, requests: Sequence[CreateRequest]) -> list[Created | WakefulError]:
         """Set many alarms, each on its own: in the place of one that is refused stands its error."""
-        return self._wait(self.asynchronous.create_each(asked))
+        return self._wait(self.asynchronous.create_each(requests))
 
     def fire(self, id: str) -> Created:
         """Fire a one-shot copy of the alarm now; the alarm itself is not changed."""
@@ -426,9 +426,9 @@ class SyncVerbs(SyncTransactionVerbs):
         """Cancel every pending alarm and every alarm with a wake in the inbox; return how many."""
         return self._wait(self.asynchronous.reset())
 
-    def report(self, fire_id: str, asked: ReportRequest) -> ChangedFire:
+    def report(self, fire_id: str, request: ReportRequest) -> ChangedFire:
         """Record a target's report on a fire, or, given an alarm's id, on its one fire that waits for a report."""
-        return self._wait(self.asynchronous.report(fire_id, asked))
+        return self._wait(self.asynchronous.report(fire_id, request))
 
     def completed(self, fire_id: str, result: str = "", *, cost: float | None = None, renew: bool = False) -> Fire:
         """Report that the work of a fire is done."""
@@ -616,6 +616,6 @@ class SyncVerbs(SyncTransactionVerbs):
             )
         )
 
-    def change_settings(self, asked: SettingsRequest) -> OwnerSettingsView:
+    def change_settings(self, request: SettingsRequest) -> OwnerSettingsView:
         """Change the owner's settings as a request asks."""
-        return self._wait(self.asynchronous.change_settings(asked))
+        return self._wait(self.asynchronous.change_settings(request))

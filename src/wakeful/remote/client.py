@@ -221,41 +221,41 @@ class RemoteWakeful:
     async def set(self, when: When = "", wake_message: str = "", **fields: Unpack[SetKeywords]) -> Alarm:
         said, origin = set_arguments(when, wake_message, fields)
         try:
-            asked = CreateRequest(**request_fields(said, creates=True))
-            created = await self.create(asked, origin=origin)
+            request = CreateRequest(**request_fields(said, creates=True))
+            created = await self.create(request, origin=origin)
         except WakefulError as error:
             raise argument_named(error, said) from None
-        log_created(created, asked.on_conflict)
+        log_created(created, request.on_conflict)
         return created.alarm
 
-    async def create(self, asked: CreateRequest, *, origin: tuple[str, str] = ("", "")) -> Created:
+    async def create(self, request: CreateRequest, *, origin: tuple[str, str] = ("", "")) -> Created:
         if any(origin):
             name = "created_by" if origin[0] else "created_via"
             raise InvalidRequest("a server records by itself who asks", field=name, fix="Leave it out.")
-        is_named = bool(asked.idempotency_key) and asked.on_conflict in (None, "return")
-        return wire.created_of(await self._ask("POST /v1/alarms", body=wire.body_of(asked), repeatable=is_named))
+        is_named = bool(request.idempotency_key) and request.on_conflict in (None, "return")
+        return wire.created_of(await self._ask("POST /v1/alarms", body=wire.body_of(request), repeatable=is_named))
 
-    async def create_many(self, asked: Sequence[CreateRequest]) -> list[Created]:
-        return [wire.created_in_batch(one) for one in await self._batch(asked, {"all_or_none": "true"})]
+    async def create_many(self, requests: Sequence[CreateRequest]) -> list[Created]:
+        return [wire.created_in_batch(one) for one in await self._batch(requests, {"all_or_none": "true"})]
 
-    async def create_each(self, asked: Sequence[CreateRequest]) -> list[Created | WakefulError]:
+    async def create_each(self, requests: Sequence[CreateRequest]) -> list[Created | WakefulError]:
         return [
             wire.created_in_batch(one) if "alarm" in one else error_of(value(one, "status", int), bytes(one["problem"]))
-            for one in await self._batch(asked, {})
+            for one in await self._batch(requests, {})
         ]
 
-    async def _batch(self, asked: Sequence[CreateRequest], query: dict[str, str]) -> list[Answered]:
-        if not asked:
+    async def _batch(self, requests: Sequence[CreateRequest], query: dict[str, str]) -> list[Answered]:
+        if not requests:
             return []
-        body = {"alarms": [wire.body_of(one) for one in asked]}
-        are_named = all(one.idempotency_key for one in asked)
+        body = {"alarms": [wire.body_of(one) for one in requests]}
+        are_named = all(one.idempotency_key for one in requests)
         told = await self._ask("POST /v1/alarms/batch", query=query, body=body, repeatable=are_named)
         return value(told, "results", list[Answered])
 
-    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
+    async def edit(self, id: str, request: EditRequest, *, version: int | None = None) -> Changed:
         match = {} if version is None else {"If-Match": f'"{version}"'}
         return wire.changed_of(
-            await self._ask("PATCH /v1/alarms/{id}", {"id": id}, body=wire.body_of(asked), headers=match)
+            await self._ask("PATCH /v1/alarms/{id}", {"id": id}, body=wire.body_of(request), headers=match)
         )
 
     async def cancel_chain(self, root_id: str) -> int:
@@ -268,14 +268,16 @@ class RemoteWakeful:
         body = None if payload is None else {"payload": json_of(payload)}
         return wire.signalled_of(await self._ask("POST /v1/signals/{name}", {"name": name}, body=body))
 
-    async def change_settings(self, asked: SettingsRequest) -> OwnerSettingsView:
-        return whole(OwnerSettingsView)(await self._ask("PATCH /v1/settings", body=asked, repeatable=True))
+    async def change_settings(self, request: SettingsRequest) -> OwnerSettingsView:
+        return whole(OwnerSettingsView)(await self._ask("PATCH /v1/settings", body=request, repeatable=True))
 
     # Report
 
-    async def report(self, fire_id: str, asked: ReportRequest) -> ChangedFire:
-        is_same = asked.outcome != "snooze"
-        return await self._changed_fire(await self._ask(_REPORT, {"fire_id": fire_id}, body=asked, repeatable=is_same))
+    async def report(self, fire_id: str, request: ReportRequest) -> ChangedFire:
+        is_same = request.outcome != "snooze"
+        return await self._changed_fire(
+            await self._ask(_REPORT, {"fire_id": fire_id}, body=request, repeatable=is_same)
+        )
 
     async def retry(self, fire_id: str) -> ChangedFire:
         return await self._changed_fire(await self._ask("POST /v1/fires/{fire_id}/retry", {"fire_id": fire_id}))

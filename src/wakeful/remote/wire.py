@@ -270,12 +270,12 @@ def taken_of(shown: Answered, *, target: str) -> FetchedWake:
 # Requests
 
 
-def body_of(asked: EditRequest) -> dict[str, Any]:
+def body_of(request: EditRequest) -> dict[str, Any]:
     """A request as JSON: Python's own dates and lengths as the wire has them, and nothing that was not said."""
-    is_new = isinstance(asked, CreateRequest)
+    is_new = isinstance(request, CreateRequest)
     said: dict[str, Any] = {}
-    for name in asked.__struct_fields__:
-        given = getattr(asked, name)
+    for name in request.__struct_fields__:
+        given = getattr(request, name)
         if given is None or given is UNSET or (is_new and given == "" and name != "wake_message"):
             continue
         said[name] = given

@@ -26,9 +26,9 @@ def shown(own: OwnerSettings, server: OwnerSettings, calendars: Iterable[str]) -
     return OwnerSettingsView(**asdict(effective(own, server)), own=said, calendars=sorted(calendars))
 
 
-def changed(own: OwnerSettings, asked: SettingsRequest, calendars: Collection[str]) -> OwnerSettings:
+def changed(own: OwnerSettings, request: SettingsRequest, calendars: Collection[str]) -> OwnerSettings:
     """The owner's settings with the changes that are asked for. Raises InvalidRequest that names the field."""
-    said = {name: value for name in SETTINGS_FIELDS if (value := getattr(asked, name)) is not UNSET}
+    said = {name: value for name in SETTINGS_FIELDS if (value := getattr(request, name)) is not UNSET}
     if not said:
         raise InvalidRequest("nothing to change was given", field="body", fix=f"Name one of {_names()}.")
     return replace(own, **{name: _checked(name, value, calendars) for name, value in said.items()})

@@ -57,34 +57,34 @@ _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
 }
 
 
-def wanted_alarm(asked: CreateRequest, usual: Defaults) -> Wanted:
+def wanted_alarm(request: CreateRequest, usual: Defaults) -> Wanted:
     """The alarm a request asks for, as is usual where it does not say."""
-    _check_kind(asked)
-    said = _said(asked, SETTABLE, usual.policy)
+    _check_kind(request)
+    said = _said(request, SETTABLE, usual.policy)
     said["target"] = said.get("target") or usual.target  # an empty name says nothing
     said.setdefault("max_failures", usual.max_failures)
     said.setdefault("policy", usual.policy)
-    return Wanted(said, _time(asked, usual.timezone), date_order=usual.date_order, bare_day=usual.bare_day)
+    return Wanted(said, _time(request, usual.timezone), date_order=usual.date_order, bare_day=usual.bare_day)
 
 
 def wanted_change(
-    asked: EditRequest, usual: Policy, date_order: str = "", bare_day: clock_time = clock_time(9)
+    request: EditRequest, usual: Policy, date_order: str = "", bare_day: clock_time = clock_time(9)
 ) -> Wanted:
     """Build the edit that a request asks for. What it says of a policy is merged into the alarm's own."""
-    _check_kind(asked)
+    _check_kind(request)
     names = [name for name in EDITABLE if name != "policy"]
-    changes = policy_changes(asked.policy, usual)
-    found = Wanted(_said(asked, names, usual), _time(asked, ""), changes, date_order, bare_day)
+    changes = policy_changes(request.policy, usual)
+    found = Wanted(_said(request, names, usual), _time(request, ""), changes, date_order, bare_day)
     if not found.fields and not found.policy and replace(found.time, kind="") == GivenTime():
         raise InvalidRequest("nothing to change was given", field="body", fix="Name at least one field.")
     return found
 
 
-def _said(asked: EditRequest, names: Sequence[str], usual: Policy) -> dict[str, Any]:
+def _said(request: EditRequest, names: Sequence[str], usual: Policy) -> dict[str, Any]:
     """The fields of an alarm that a request names, as an alarm has them."""
     found: dict[str, Any] = {}
     for name in names:
-        value = getattr(asked, name)
+        value = getattr(request, name)
         if value is None or value is UNSET:
             continue
         if name == "policy":
@@ -95,29 +95,29 @@ def _said(asked: EditRequest, names: Sequence[str], usual: Policy) -> dict[str, 
     return found
 
 
-def _time(asked: EditRequest, usual_zone: str) -> GivenTime:
+def _time(request: EditRequest, usual_zone: str) -> GivenTime:
     return GivenTime(
-        when=asked.when or "",
-        fire_at=_fire_at(asked),
-        delay=None if asked.delay_seconds is None else span(asked.delay_seconds, "delay_seconds"),
-        cron_expr=asked.cron_expr or "",
-        timezone=given_zone(asked.timezone) if asked.timezone else usual_zone,
-        kind=asked.kind or "",
+        when=request.when or "",
+        fire_at=_fire_at(request),
+        delay=None if request.delay_seconds is None else span(request.delay_seconds, "delay_seconds"),
+        cron_expr=request.cron_expr or "",
+        timezone=given_zone(request.timezone) if request.timezone else usual_zone,
+        kind=request.kind or "",
     )
 
 
-def _fire_at(asked: EditRequest) -> datetime | None:
+def _fire_at(request: EditRequest) -> datetime | None:
     try:
-        return None if asked.fire_at is None else moment(asked.fire_at, "fire_at")
+        return None if request.fire_at is None else moment(request.fire_at, "fire_at")
     except InvalidRequest as error:  # like everything that is wrong with a time
         raise InvalidSchedule(error.message, field=error.field, fix=error.fix) from None
 
 
-def report(asked: ReportRequest) -> Report:
+def report(request: ReportRequest) -> Report:
     for name in ("result", "reason"):
-        check_text(name, getattr(asked, name), REPORT_LIMIT)
-    wait = None if asked.wait is None else span(asked.wait, "for")
-    return Report(asked.outcome, asked.result or asked.reason, wait, cost_of(asked.cost), asked.renew)
+        check_text(name, getattr(request, name), REPORT_LIMIT)
+    wait = None if request.wait is None else span(request.wait, "for")
+    return Report(request.outcome, request.result or request.reason, wait, cost_of(request.cost), request.renew)
 
 
 def cost_of(value: float | None, field: str = "cost") -> float:
@@ -128,34 +128,34 @@ def cost_of(value: float | None, field: str = "cost") -> float:
     return cost
 
 
-def _check_kind(asked: EditRequest) -> None:
+def _check_kind(request: EditRequest) -> None:
     """Refuse a kind that does not match the time."""
-    once = asked.fire_at is not None or asked.delay_seconds is not None
-    if asked.kind is None or not (asked.cron_expr is not None if asked.kind == "once" else once):
+    once = request.fire_at is not None or request.delay_seconds is not None
+    if request.kind is None or not (request.cron_expr is not None if request.kind == "once" else once):
         return
-    fix = "Give delay_seconds or fire_at." if asked.kind == "once" else "Give cron_expr."
-    raise InvalidSchedule(f"the kind {asked.kind!r} does not match the time that was given", field="kind", fix=fix)
+    fix = "Give delay_seconds or fire_at." if request.kind == "once" else "Give cron_expr."
+    raise InvalidSchedule(f"the kind {request.kind!r} does not match the time that was given", field="kind", fix=fix)
 
 
-def policy(asked: PolicyRequest | Policy | None, default: Policy) -> Policy:
+def policy(request: PolicyRequest | Policy | None, default: Policy) -> Policy:
     """Fill in a requested policy from the default; a complete Policy stays as it is."""
-    if asked is None:
+    if request is None:
         return default
-    if isinstance(asked, Policy):
-        return asked if asked.on_silence is not None else replace(asked, on_silence=default.on_silence)
-    said = policy_changes(asked, default)
+    if isinstance(request, Policy):
+        return request if request.on_silence is not None else replace(request, on_silence=default.on_silence)
+    said = policy_changes(request, default)
     return replace(default, **said) if said else default
 
 
-def policy_changes(asked: PolicyRequest | Policy | None, default: Policy) -> dict[str, Any]:
+def policy_changes(request: PolicyRequest | Policy | None, default: Policy) -> dict[str, Any]:
     """What a request says of a policy, field by field; null is what the default has."""
-    if asked is None:
+    if request is None:
         return {}
-    if isinstance(asked, Policy):
-        return {name: getattr(policy(asked, default), name) for name in PolicyRequest.__struct_fields__}
+    if isinstance(request, Policy):
+        return {name: getattr(policy(request, default), name) for name in PolicyRequest.__struct_fields__}
     said: dict[str, Any] = {}
     for name in PolicyRequest.__struct_fields__:
-        value = getattr(asked, name)
+        value = getattr(request, name)
         if value is UNSET:
             continue
         if value is None:
@@ -315,13 +315,13 @@ def moment_or_ago(value: Moment | datetime, field: str, *, now: datetime) -> dat
             ) from None
 
 
-def bound_meant(error: InvalidRequest, asked: EditRequest, *, timezone: str, now: datetime) -> dict[str, Any]:
+def bound_meant(error: InvalidRequest, request: EditRequest, *, timezone: str, now: datetime) -> dict[str, Any]:
     """The moment that was meant where a bound of a policy was refused as it is a phrase: "friday" ends with that day.
 
     As a repair of the request; {} if nothing else is wrong, or the phrase means no moment.
     """
     name = error.field.partition("policy.")[2]
-    phrase = getattr(asked.policy, name, None) if name in POLICY_MOMENTS else None
+    phrase = getattr(request.policy, name, None) if name in POLICY_MOMENTS else None
     if not isinstance(phrase, str):
         return {}
     for text in (f"{phrase} at 23:59", phrase) if name == "ends_at" else (phrase,):

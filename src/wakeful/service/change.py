@@ -54,7 +54,7 @@ class Written(NamedTuple):
 
 
 class Edits(Protocol):
-    async def edit(self, id: str, asked: EditRequest, *, version: int | None = None) -> Changed: ...
+    async def edit(self, id: str, request: EditRequest, *, version: int | None = None) -> Changed: ...
 
 
 async def update_alarm(
@@ -70,24 +70,24 @@ async def update_alarm(
     `notes`, what to know besides.
     """
     try:
-        asked = request_of(EditRequest, request_fields(fields))
-        return await verbs.edit(id, asked, version=version)
+        request = request_of(EditRequest, request_fields(fields))
+        return await verbs.edit(id, request, version=version)
     except WakefulError as error:
         raise argument_named(error, fields) from None
 
 
-async def edit_alarm(session: Session, id: str, asked: EditRequest, *, version: int | None = None) -> Changed:
+async def edit_alarm(session: Session, id: str, request: EditRequest, *, version: int | None = None) -> Changed:
     """Change an alarm as a request asks, if it still has the given version.
 
     >>> (await alarms.edit(alarm.id, wakeful.EditRequest(label="grants"), version=alarm.version)).alarm.label
     'grants'
     """
     try:
-        wanted = await wanted_edit(session, id, asked)
+        wanted = await wanted_edit(session, id, request)
     except InvalidRequest as error:
-        raise await _repaired(session, error, asked) from None
+        raise await _repaired(session, error, request) from None
     said = wanted.fields
-    check_said_backoff(session.caller, asked.policy, replace(session.service.defaults.policy, **wanted.policy))
+    check_said_backoff(session.caller, request.policy, replace(session.service.defaults.policy, **wanted.policy))
     if "target" in said or "conversation_id" in said:
         before = await get_alarm(session, id)
         await session.service.targets.admit(replace(before, **said), via=before.created_via)
@@ -104,8 +104,8 @@ async def edit_alarm(session: Session, id: str, asked: EditRequest, *, version: 
             check_edit(alarm, change.after, session.service.settings, now=now)
         return change
 
-    written = await write_change(session, id, decide, rule=asked.cron_expr or asked.when or "")
-    return await noted(session, written, asked, before=written.before)
+    written = await write_change(session, id, decide, rule=request.cron_expr or request.when or "")
+    return await noted(session, written, request, before=written.before)
 
 
 async def append_payload(session: Session, id: str, payload: Any) -> Changed:
@@ -122,8 +122,8 @@ async def append_payload(session: Session, id: str, payload: Any) -> Changed:
     for _ in range(TRIES):
         alarm = await get_alarm(session, id)
         with suppress(StaleVersion):
-            asked = EditRequest(payload=appended(alarm.payload_json, more))
-            return await edit_alarm(session, alarm.id, asked, version=alarm.version)
+            request = EditRequest(payload=appended(alarm.payload_json, more))
+            return await edit_alarm(session, alarm.id, request, version=alarm.version)
     raise Conflict(f"alarm {id!r} keeps being changed by others", field="id", fix="Try again.")
 
 
@@ -149,30 +149,30 @@ class EditPreview(Struct, frozen=True):
                 yield name, old, new
 
 
-async def preview_edit(session: Session, id: str, asked: EditRequest, *, version: int | None = None) -> EditPreview:
+async def preview_edit(session: Session, id: str, request: EditRequest, *, version: int | None = None) -> EditPreview:
     """Decide as `edit` does, and stop there. StaleVersion if the alarm has another version than the one given."""
     alarm = await get_alarm(session, id)
-    wanted = await wanted_edit(session, id, asked)
+    wanted = await wanted_edit(session, id, request)
     key = (alarm.id, alarm.occurrence_at)
     fire = (await session.service.store.fires_at([key])).get(key)
     now = await session.service.store.now()
     by = session.caller.name
     change = await in_thread(lambda: update(alarm, fire, wanted, now=now, version=version, by=by))
-    return EditPreview(alarm, change.after, await notes_on(session.service, change.after, asked, alarm))
+    return EditPreview(alarm, change.after, await notes_on(session.service, change.after, request, alarm))
 
 
 async def noted(
-    session: Session, written: Written, asked: EditRequest | None = None, *, before: Alarm | None = None
+    session: Session, written: Written, request: EditRequest | None = None, *, before: Alarm | None = None
 ) -> Changed:
     """The whole answer. `asked`, `before`: what changed its time, and the alarm whose time that was."""
-    return Changed(written.alarm, written.in_flight, await notes_on(session.outside, written.alarm, asked, before))
+    return Changed(written.alarm, written.in_flight, await notes_on(session.outside, written.alarm, request, before))
 
 
-async def _repaired(session: Session, error: InvalidRequest, asked: EditRequest) -> InvalidRequest:
+async def _repaired(session: Session, error: InvalidRequest, request: EditRequest) -> InvalidRequest:
     """Say with a refused bound ("until friday") which moment was meant."""
     usual = (await session.service.owner_settings.of(session.caller.owner)).timezone
-    timezone, now = asked.timezone or usual, await session.service.now()
-    error.repair = error.repair or bound_meant(error, asked, timezone=timezone, now=now)
+    timezone, now = request.timezone or usual, await session.service.now()
+    error.repair = error.repair or bound_meant(error, request, timezone=timezone, now=now)
     return error
 
 
@@ -410,7 +410,7 @@ async def read_settings(session: Session) -> OwnerSettingsView:
 
 
 class ChangesSettings(Protocol):
-    async def change_settings(self, asked: SettingsRequest) -> OwnerSettingsView: ...
+    async def change_settings(self, request: SettingsRequest) -> OwnerSettingsView: ...
 
 
 async def set_settings(
@@ -432,13 +432,13 @@ async def set_settings(
     return await verbs.change_settings(request_of(SettingsRequest, given))
 
 
-async def change_settings(session: Session, asked: SettingsRequest) -> OwnerSettingsView:
+async def change_settings(session: Session, request: SettingsRequest) -> OwnerSettingsView:
     """Change the owner's settings as a request asks.
 
     >>> (await alarms.change_settings(wakeful.SettingsRequest(working_days=None))).own
     []
     """
-    own = await session.service.owner_settings.change(session.caller.owner, asked)
+    own = await session.service.owner_settings.change(session.caller.owner, request)
     return _shown(session.service, own)
 
 

@@ -65,65 +65,65 @@ async def set_alarm(session: Session, when: When = "", wake_message: str = "", *
     """
     said, origin = set_arguments(when, wake_message, fields)
     try:
-        asked = CreateRequest(**request_fields(said, creates=True))
-        created = await _set(session, asked, origin)
+        request = CreateRequest(**request_fields(said, creates=True))
+        created = await _set(session, request, origin)
     except WakefulError as error:
         raise argument_named(error, said) from None
-    log_created(created, asked.on_conflict)
+    log_created(created, request.on_conflict)
     return created.alarm
 
 
-async def _set(session: Session, asked: CreateRequest, origin: tuple[str, str]) -> Created:
+async def _set(session: Session, request: CreateRequest, origin: tuple[str, str]) -> Created:
     """What `set` logs is looked for, and no more."""
-    created = await _create(session, asked, origin)
+    created = await _create(session, request, origin)
     if not log.isEnabledFor(logging.INFO):  # to look costs a read
         return created
-    return replace(created, similar=await _similar(session, asked, created))
+    return replace(created, similar=await _similar(session, request, created))
 
 
-async def create_alarm(session: Session, asked: CreateRequest, *, origin: tuple[str, str] = ("", "")) -> Created:
+async def create_alarm(session: Session, request: CreateRequest, *, origin: tuple[str, str] = ("", "")) -> Created:
     """Set an alarm from a request. Once this returns, the alarm survives a crash of the process or the machine.
 
-    >>> asked = wakeful.CreateRequest(wake_message="Check the grant portal", when="in 2 hours")
-    >>> (await alarms.create(asked)).deduped
+    >>> request = wakeful.CreateRequest(wake_message="Check the grant portal", when="in 2 hours")
+    >>> (await alarms.create(request)).deduped
     False
 
     `on_conflict` works as in `set`. `origin`: created_by and created_via, if they differ from the caller's.
     The answer is complete: the `alarm`; `deduped`, whether its key was taken and it is the alarm that has it;
     `in_flight`; `notes`, what to know besides, in words; `similar`, another active alarm that says the same.
     """
-    created = await _create(session, asked, origin)
-    similar = await _similar(session, asked, created)
-    return replace(created, notes=await notes_on(session.outside, created.alarm, asked), similar=similar)
+    created = await _create(session, request, origin)
+    similar = await _similar(session, request, created)
+    return replace(created, notes=await notes_on(session.outside, created.alarm, request), similar=similar)
 
 
-async def _create(session: Session, asked: CreateRequest, origin: tuple[str, str]) -> Created:
+async def _create(session: Session, request: CreateRequest, origin: tuple[str, str]) -> Created:
     """Without notes, and without looking for a similar alarm."""
-    check_on_conflict(asked.on_conflict)
-    if in_transaction(session) and asked.on_conflict == "replace":
+    check_on_conflict(request.on_conflict)
+    if in_transaction(session) and request.on_conflict == "replace":
         raise InvalidRequest(
             "replace would read and write outside your transaction",
             field="on_conflict",
             fix="Give return or error.",
         )
-    if asked.on_conflict == "return" and not in_transaction(session) and (known := await _keyed(session, asked)):
+    if request.on_conflict == "return" and not in_transaction(session) and (known := await _keyed(session, request)):
         return Created(known, deduped=True)
     creation = await Creation.begin(session.outside, session.caller, origin)
-    drawn = await creation.draw(asked)
-    alarm = drawn.alarm
+    built = await creation.build(request)
+    alarm = built.alarm
     [added] = await session.service.store.add([alarm])
     session.service.metrics.created(alarm.created_via, not added.deduped)
-    created = await _known(session, drawn, added.alarm) if added.deduped else Created(added.alarm)
+    created = await _known(session, built, added.alarm) if added.deduped else Created(added.alarm)
     await _check_chain(session, [created])
     return created
 
 
-async def _keyed(session: Session, asked: CreateRequest) -> Alarm | None:
+async def _keyed(session: Session, request: CreateRequest) -> Alarm | None:
     """The alarm that has the key already: whoever accepts it in any case is not refused for the rest of a request.
 
     The moment of a request that is repeated may have passed meanwhile.
     """
-    key = (asked.idempotency_key or "").strip()
+    key = (request.idempotency_key or "").strip()
     check_text("idempotency_key", key, TEXT_LIMIT)
     found = await session.service.store.named(session.caller.owner, [key]) if key else []
     for known in found:
@@ -144,72 +144,72 @@ async def _check_chain(session: Session, made: Sequence[Created | WakefulError])
         raise
 
 
-async def _known(session: Session, drawn: DrawnAlarm, known: Alarm) -> Created:
+async def _known(session: Session, built: BuiltAlarm, known: Alarm) -> Created:
     """What becomes of an alarm whose key another one has."""
-    on_conflict = drawn.asked.on_conflict
+    on_conflict = built.request.on_conflict
     check_holder(session.caller, known, on_conflict)
     if on_conflict == "replace":
-        return await _replaced(session, drawn, known)
-    check_key(drawn.wanted, drawn.alarm, known, on_conflict)
+        return await _replaced(session, built, known)
+    check_key(built.wanted, built.alarm, known, on_conflict)
     return Created(known, deduped=True)
 
 
-async def _replaced(session: Session, drawn: DrawnAlarm, known: Alarm) -> Created:
-    replaced = await replace_alarm(session, known.id, drawn.alarm)
+async def _replaced(session: Session, built: BuiltAlarm, known: Alarm) -> Created:
+    replaced = await replace_alarm(session, known.id, built.alarm)
     return Created(replaced.alarm, deduped=True, in_flight=replaced.in_flight)
 
 
-async def create_many(session: Session, asked: Sequence[CreateRequest]) -> list[Created]:
+async def create_many(session: Session, requests: Sequence[CreateRequest]) -> list[Created]:
     """Set many alarms, or none if one request is invalid or has a key that is taken; `on_conflict` as in `set`.
 
-    >>> asked = [wakeful.CreateRequest(wake_message=f"Read page {n}", when="in 1 hour") for n in (1, 2)]
-    >>> len(await alarms.create_many(asked))
+    >>> requests = [wakeful.CreateRequest(wake_message=f"Read page {n}", when="in 1 hour") for n in (1, 2)]
+    >>> len(await alarms.create_many(requests))
     2
     """
 
     creation = await Creation.begin(session.service, session.caller)
-    drawn = await creation.draw_all(asked)
+    built = await creation.build_all(requests)
     try:
-        await check_taken(session.service.store, session.caller, drawn)
+        await check_taken(session.service.store, session.caller, built)
     except WakefulError:
-        creation.release(asked)
+        creation.release(requests)
         raise
-    alarms = [one.alarm for one in drawn]
+    alarms = [one.alarm for one in built]
     answers = await session.service.store.add(alarms)
     session.service.metrics.created(session.caller.via, sum(not added.deduped for added in answers))
     made: list[Created] = []
-    for one, added in zip(drawn, answers, strict=True):
-        is_replaced = added.deduped and one.asked.on_conflict == "replace"
+    for one, added in zip(built, answers, strict=True):
+        is_replaced = added.deduped and one.request.on_conflict == "replace"
         created = await _replaced(session, one, added.alarm) if is_replaced else Created(added.alarm, added.deduped)
         made.append(created)
     await _check_chain(session, made)
-    return await _each_noted(session, made, asked)
+    return await _each_noted(session, made, requests)
 
 
-async def create_each(session: Session, asked: Sequence[CreateRequest]) -> list[Created | WakefulError]:
+async def create_each(session: Session, requests: Sequence[CreateRequest]) -> list[Created | WakefulError]:
     """Set many alarms, each on its own: in the place of one that is refused stands its error.
 
-    >>> asked = [wakeful.CreateRequest(wake_message="Read page 1", when=when) for when in ("in 1 hour", "soonish")]
-    >>> [isinstance(one, wakeful.Created) for one in await alarms.create_each(asked)]
+    >>> requests = [wakeful.CreateRequest(wake_message="Read page 1", when=when) for when in ("in 1 hour", "soonish")]
+    >>> [isinstance(one, wakeful.Created) for one in await alarms.create_each(requests)]
     [True, False]
     """
     creation = await Creation.begin(session.service, session.caller)
-    each = await creation.draw_each(asked)
-    drawn = [one for one in each if isinstance(one, DrawnAlarm)]
-    answers = await _added_each(session, [one.alarm for one in drawn])
+    each = await creation.draw_each(requests)
+    built = [one for one in each if isinstance(one, BuiltAlarm)]
+    answers = await _added_each(session, [one.alarm for one in built])
     new = sum(isinstance(answer, Added) and not answer.deduped for answer in answers)
     session.service.metrics.created(session.caller.via, new)
-    made = await _made_each(session, drawn, answers)
+    made = await _made_each(session, built, answers)
     await _check_chain(session, made)
-    written = iter(await _each_noted(session, made, [one.asked for one in drawn]))
-    return [next(written) if isinstance(one, DrawnAlarm) else one for one in each]
+    written = iter(await _each_noted(session, made, [one.request for one in built]))
+    return [next(written) if isinstance(one, BuiltAlarm) else one for one in each]
 
 
-async def _each_noted(session: Session, made: Sequence[M], asked: Sequence[CreateRequest]) -> list[M | Created]:
+async def _each_noted(session: Session, made: Sequence[M], requests: Sequence[CreateRequest]) -> list[M | Created]:
     """With the notes of each, in shares of the event loop: reading times again is work."""
     noted: list[M | Created] = []
     share = LoopShare()
-    for one, said in zip(made, asked, strict=True):
+    for one, said in zip(made, requests, strict=True):
         if isinstance(one, Created):
             noted.append(replace(one, notes=await notes_on(session.service, one.alarm, said)))
         else:
@@ -236,15 +236,15 @@ async def _added_each(session: Session, alarms: Sequence[Alarm]) -> list[Added |
 
 
 async def _made_each(
-    session: Session, drawn: Sequence[DrawnAlarm], answers: Sequence[Added | WakefulError]
+    session: Session, built: Sequence[BuiltAlarm], answers: Sequence[Added | WakefulError]
 ) -> list[Created | WakefulError]:
-    async def known(one: DrawnAlarm, alarm: Alarm) -> Created | WakefulError:
+    async def known(one: BuiltAlarm, alarm: Alarm) -> Created | WakefulError:
         try:
             return await _known(session, one, alarm)
         except WakefulError as error:
             return error
 
-    pairs = list(zip(drawn, answers, strict=True))
+    pairs = list(zip(built, answers, strict=True))
     deduped = [(one, added) for one, added in pairs if isinstance(added, Added) and added.deduped]
     settled = iter(await asyncio.gather(*(known(one, added.alarm) for one, added in deduped)))
     made: list[Created | WakefulError] = []
@@ -257,15 +257,15 @@ async def _made_each(
     return made
 
 
-async def _similar(session: Session, asked: CreateRequest, created: Created) -> Similar | None:
+async def _similar(session: Session, request: CreateRequest, created: Created) -> Similar | None:
     """Another active alarm of the owner with the same message, time and target, of the latest ones.
 
     Nothing is read for a request with a key (it cannot be set twice) or with a time that counts from now (it is
     never the same twice). The alarm is already set, so None is also the answer when the store cannot be read.
     """
-    if in_transaction(session) or created.deduped or asked.idempotency_key or asked.delay_seconds is not None:
+    if in_transaction(session) or created.deduped or request.idempotency_key or request.delay_seconds is not None:
         return None
-    if (asked.when or "").startswith("in "):
+    if (request.when or "").startswith("in "):
         return None
     with suppress(StoreUnavailable, TooMany):
         found = await session.service.store.similar(created.alarm, among=SIMILAR_AMONG)
@@ -342,10 +342,10 @@ _ON_CONFLICT: Final = (None, *get_args(OnConflict))
 KEYS_AT_ONCE: Final = 100  # looked up at once: what has them may be large
 
 
-class DrawnAlarm(Struct, frozen=True):
+class BuiltAlarm(Struct, frozen=True):
     """An alarm that is to be set, with the request for it, and what that asks for in an alarm's own terms."""
 
-    asked: CreateRequest
+    request: CreateRequest
     wanted: Wanted
     alarm: Alarm
 
@@ -371,30 +371,30 @@ class Creation:
         known = await service.owner_settings.read(caller.owner)
         return cls(service, caller, known.counting, await service.now(), origin)
 
-    async def draw(self, asked: CreateRequest, id: str = "") -> DrawnAlarm:
+    async def build(self, request: CreateRequest, id: str = "") -> BuiltAlarm:
         """The alarm that is asked for, admitted by every limit. Nothing is written.
 
         In the order of what it costs: what is counted, where it goes, what its time means, how often it fires.
         """
-        await self._reserve([asked])
+        await self._reserve([request])
         try:
-            return await self._draw(asked, id)
+            return await self._build(request, id)
         except WakefulError:
-            self.release([asked])
+            self.release([request])
             raise
 
-    async def _draw(self, asked: CreateRequest, id: str = "") -> DrawnAlarm:
+    async def _build(self, request: CreateRequest, id: str = "") -> BuiltAlarm:
         service, now = self._service, self.now
-        wanted = self._wanted(asked)
+        wanted = self._wanted(request)
         await self._admit_place(wanted.fields["target"], wanted.fields.get("conversation_id", ""))
         parent_fire = wanted.fields.get("parent_fire")
         origin = await self._chained(parent_fire) if parent_fire else self._origin
-        build = partial(self._build, wanted, origin, id or service.ids.new(now))
+        build = partial(self._alarm_of, wanted, origin, id or service.ids.new(now))
         # What a rule costs is up to whoever wrote it: it is worked out beside the event loop.
         alarm = await in_thread(build) if may_be_rule(wanted.time.cron_expr or wanted.time.when) else build()
-        return DrawnAlarm(asked, wanted, alarm)
+        return BuiltAlarm(request, wanted, alarm)
 
-    def _build(self, wanted: Wanted, origin: Origin, id: str) -> Alarm:
+    def _alarm_of(self, wanted: Wanted, origin: Origin, id: str) -> Alarm:
         service, now = self._service, self.now
         alarm = create(wanted, origin, id=id, now=now)
         if self._caller.wake is not None:
@@ -412,61 +412,61 @@ class Creation:
         await self._service.targets.admit_use(self._caller.owner, target, conversation_id)
         self._admitted.add(place)
 
-    async def _reserve(self, asked: Sequence[CreateRequest]) -> None:
+    async def _reserve(self, requests: Sequence[CreateRequest]) -> None:
         if self._caller.limited:
-            sizes = sum(map(_size, asked))
-            await self._service.limits.reserve(self._caller.owner, len(asked), sizes, now=self.now)
+            sizes = sum(map(_size, requests))
+            await self._service.limits.reserve(self._caller.owner, len(requests), sizes, now=self.now)
 
-    def release(self, asked: Sequence[CreateRequest]) -> None:
+    def release(self, requests: Sequence[CreateRequest]) -> None:
         """Take back what was counted for requests that are refused after all."""
         if self._caller.limited:
-            self._service.limits.release(self._caller.owner, len(asked), sum(map(_size, asked)))
+            self._service.limits.release(self._caller.owner, len(requests), sum(map(_size, requests)))
 
-    async def draw_all(self, asked: Sequence[CreateRequest]) -> list[DrawnAlarm]:
+    async def build_all(self, requests: Sequence[CreateRequest]) -> list[BuiltAlarm]:
         """The same for many. Raises the first error, which names the request it is about: `alarms[3].when`."""
-        drawn: list[DrawnAlarm] = []
+        built: list[BuiltAlarm] = []
         share = LoopShare()
-        await self._reserve(asked)
+        await self._reserve(requests)
         try:
-            for one, id in zip(asked, self._service.ids.many(self.now, len(asked)), strict=True):
-                drawn.append(await self._draw(one, id))
+            for one, id in zip(requests, self._service.ids.many(self.now, len(requests)), strict=True):
+                built.append(await self._build(one, id))
                 if share.is_used_up():
                     await share.give_way()
         except WakefulError as error:
-            self.release(asked)
-            raise numbered(error, len(drawn), of=len(asked)) from None
-        return drawn
+            self.release(requests)
+            raise numbered(error, len(built), of=len(requests)) from None
+        return built
 
-    async def draw_each(self, asked: Sequence[CreateRequest]) -> list[DrawnAlarm | WakefulError]:
+    async def draw_each(self, requests: Sequence[CreateRequest]) -> list[BuiltAlarm | WakefulError]:
         """The same for many, each on its own: an error stands in the place of its alarm."""
-        drawn: list[DrawnAlarm | WakefulError] = []
+        built: list[BuiltAlarm | WakefulError] = []
         share = LoopShare()
-        for one, id in zip(asked, self._service.ids.many(self.now, len(asked)), strict=True):
+        for one, id in zip(requests, self._service.ids.many(self.now, len(requests)), strict=True):
             try:
                 check_on_conflict(one.on_conflict)
-                drawn.append(await self.draw(one, id))
+                built.append(await self.build(one, id))
             except WakefulError as error:
-                drawn.append(error)
+                built.append(error)
             if share.is_used_up():
                 await share.give_way()
-        return drawn
+        return built
 
-    def _wanted(self, asked: CreateRequest) -> Wanted:
+    def _wanted(self, request: CreateRequest) -> Wanted:
         caller, settings = self._caller, self._service.settings
         if caller.wake is not None:  # whatever the caller says
-            asked = replace(asked, parent_fire=caller.wake.fire_id)
-        when, skips_holidays = as_said(asked.when, self._own, settings)
-        asked = asked if when == asked.when else replace(asked, when=when)
+            request = replace(request, parent_fire=caller.wake.fire_id)
+        when, skips_holidays = as_said(request.when, self._own, settings)
+        request = request if when == request.when else replace(request, when=when)
         try:
-            wanted = wanted_alarm(asked, self._usual)
+            wanted = wanted_alarm(request, self._usual)
         except InvalidRequest as error:
-            timezone = asked.timezone or self._own.timezone
-            error.repair = error.repair or bound_meant(error, asked, timezone=timezone, now=self.now)
+            timezone = request.timezone or self._own.timezone
+            error.repair = error.repair or bound_meant(error, request, timezone=timezone, now=self.now)
             raise
         said = wanted.fields["policy"]
         policy = with_holidays(said, said=skips_holidays, own=self._own, settings=settings)
         wanted = wanted if policy is said else replace(wanted, fields={**wanted.fields, "policy": policy})
-        check_said_backoff(caller, asked.policy, policy)
+        check_said_backoff(caller, request.policy, policy)
         return wanted
 
     async def _chained(self, parent_fire: str) -> Origin:
@@ -475,10 +475,10 @@ class Creation:
         return known
 
 
-def _size(asked: CreateRequest) -> int:
+def _size(request: CreateRequest) -> int:
     """Bytes of the message and payload of the alarm that is asked for, about."""
-    payload = len(bytes(asked.payload)) if isinstance(asked.payload, Raw) else 2
-    return len((asked.wake_message or "").encode("utf-8", "replace")) + payload
+    payload = len(bytes(request.payload)) if isinstance(request.payload, Raw) else 2
+    return len((request.wake_message or "").encode("utf-8", "replace")) + payload
 
 
 def numbered(error: WakefulError, at: int, *, of: int) -> WakefulError:
@@ -488,13 +488,13 @@ def numbered(error: WakefulError, at: int, *, of: int) -> WakefulError:
     return error
 
 
-async def check_taken(store: Store, caller: Caller, drawn: Sequence[DrawnAlarm]) -> None:
+async def check_taken(store: Store, caller: Caller, built: Sequence[BuiltAlarm]) -> None:
     """Refuse keys that other alarms have, also others of the same call. They are looked up together."""
-    if not any(one.alarm.idempotency_key for one in drawn):
+    if not any(one.alarm.idempotency_key for one in built):
         return
     earlier: dict[str, Alarm] = {}
-    for start in range(0, len(drawn), KEYS_AT_ONCE):
-        some = drawn[start : start + KEYS_AT_ONCE]
+    for start in range(0, len(built), KEYS_AT_ONCE):
+        some = built[start : start + KEYS_AT_ONCE]
         keys = {one.alarm.idempotency_key for one in some if _is_checked(caller, one)}
         kept = {alarm.idempotency_key: alarm for alarm in await store.named(caller.owner, sorted(keys))} if keys else {}
         for at, one in enumerate(some, start):
@@ -502,16 +502,16 @@ async def check_taken(store: Store, caller: Caller, drawn: Sequence[DrawnAlarm])
             known = earlier.get(key) or kept.get(key)
             earlier.setdefault(key, one.alarm)
             if known is not None and _is_checked(caller, one):
-                _check_known(caller, one, known, at=at, of=len(drawn))
+                _check_known(caller, one, known, at=at, of=len(built))
 
 
-def _is_checked(caller: Caller, one: DrawnAlarm) -> bool:
-    is_accepted = one.asked.on_conflict in ("return", "replace")
+def _is_checked(caller: Caller, one: BuiltAlarm) -> bool:
+    is_accepted = one.request.on_conflict in ("return", "replace")
     return bool(one.alarm.idempotency_key) and (not is_accepted or caller.wake is not None)
 
 
-def _check_known(caller: Caller, one: DrawnAlarm, known: Alarm, *, at: int, of: int) -> None:
-    on_conflict = one.asked.on_conflict
+def _check_known(caller: Caller, one: BuiltAlarm, known: Alarm, *, at: int, of: int) -> None:
+    on_conflict = one.request.on_conflict
     try:
         check_holder(caller, known, on_conflict)
         if on_conflict != "replace":

@@ -78,12 +78,12 @@ def holiday_changes(
     return {**changes, **{name: getattr(meant, name) for name in FIELDS}}
 
 
-async def wanted_edit(session: Session, id: str, asked: EditRequest) -> Wanted:
+async def wanted_edit(session: Session, id: str, request: EditRequest) -> Wanted:
     """What an edit changes, with the holidays that it says something of; they may depend on what the alarm has."""
     service = session.service
     own = await service.owner_settings.of(session.caller.owner)
-    when, skips_holidays = as_said(asked.when, own, service.settings)
-    said = asked if when == asked.when else replace(asked, when=when)
+    when, skips_holidays = as_said(request.when, own, service.settings)
+    said = request if when == request.when else replace(request, when=when)
     wanted = wanted_change(said, service.defaults.policy, own.date_order, service.defaults.bare_day)
     if not skips_holidays and not any(name in wanted.policy for name in FIELDS):
         return wanted

@@ -58,16 +58,16 @@ _LONGEST_WORDS: Final = 300  # characters of a rhythm in a note
 
 
 async def notes_on(
-    service: Service, alarm: Alarm, asked: EditRequest | None = None, before: Alarm | None = None
+    service: Service, alarm: Alarm, request: EditRequest | None = None, before: Alarm | None = None
 ) -> list[str]:
     """The notes on an alarm as it is now.
 
     `asked`: the request that it has its time from, if that was just made. `before`: what it was, if that changed it.
     """
     if alarm.finished:
-        return _ended(alarm, asked)
+        return _ended(alarm, request)
     owner = await _settings_of(service, alarm.owner_did)
-    tell = partial(_of_its_time, service, alarm, asked, before, owner)
+    tell = partial(_of_its_time, service, alarm, request, before, owner)
     is_costly = alarm.kind == "cron" and is_rule(alarm.cron_expr)  # what a rule costs is up to its writer
     found = await in_thread(tell) if is_costly else tell()
     if alarm.status != "active":
@@ -93,16 +93,16 @@ async def _unread(service: Service, alarm: Alarm) -> list[str]:
 
 
 def _of_its_time(
-    service: Service, alarm: Alarm, asked: EditRequest | None, before: Alarm | None, owner: KnownSettings
+    service: Service, alarm: Alarm, request: EditRequest | None, before: Alarm | None, owner: KnownSettings
 ) -> list[str]:
     found = [
-        *_changed(before, alarm, asked),
-        *_assumed_zone(alarm, asked, owner),
-        *_remarks(alarm, asked, owner.counting.date_order, service.defaults.bare_day),
-        *_said_bounds(alarm, asked),
+        *_changed(before, alarm, request),
+        *_assumed_zone(alarm, request, owner),
+        *_remarks(alarm, request, owner.counting.date_order, service.defaults.bare_day),
+        *_said_bounds(alarm, request),
     ]
     if alarm.kind == "cron" and alarm.status == "active":
-        found += _holiday_notes(alarm, asked)
+        found += _holiday_notes(alarm, request)
         found += wake_notes(alarm, service.budget.limits_of(alarm.owner_did))
         found += filter(None, [end_note(alarm)])
     return [*found, *signal_notes(alarm)]
@@ -149,9 +149,11 @@ async def _with_readers(service: Service, owner: str, target: str, now: datetime
     ]
 
 
-def _ended(alarm: Alarm, asked: EditRequest | None) -> list[str]:
+def _ended(alarm: Alarm, request: EditRequest | None) -> list[str]:
     """A key that was repeated after its alarm has ended: the answer is that alarm, and it will not fire."""
-    is_repeated = isinstance(asked, CreateRequest) and asked.idempotency_key and asked.on_conflict in (None, "return")
+    is_repeated = (
+        isinstance(request, CreateRequest) and request.idempotency_key and request.on_conflict in (None, "return")
+    )
     return [key_of_ended(alarm)] if is_repeated else []
 
 
@@ -160,14 +162,14 @@ def key_of_ended(alarm: Alarm) -> str:
     return f"Alarm {alarm.id} had this key and is {alarm.status}: nothing was set. {again}"
 
 
-def _changed(before: Alarm | None, alarm: Alarm, asked: EditRequest | None) -> list[str]:
+def _changed(before: Alarm | None, alarm: Alarm, request: EditRequest | None) -> list[str]:
     """What an edit made of the time besides: another kind, or the same time of day on another day."""
     if before is None:
         return []
     if alarm.kind != before.kind:
         now_it = "fires once and never again" if alarm.kind == "once" else "is a series"
         return [f"It was {_words(before)}, and now it {now_it}."]
-    is_time_of_day = asked is not None and bool(asked.when) and time_of_day(asked.when or "") is not None
+    is_time_of_day = request is not None and bool(request.when) and time_of_day(request.when or "") is not None
     if not is_time_of_day or _day(alarm) == _day(before):
         return []
     return [f"It was {_words(before)}: a time of day alone is the next one. Give the day as well."]
@@ -184,18 +186,18 @@ def _day(alarm: Alarm) -> date | None:
     return None if alarm.fire_at is None else alarm.fire_at.astimezone(zone(alarm.timezone)).date()
 
 
-def _holiday_notes(alarm: Alarm, asked: EditRequest | None) -> list[str]:
+def _holiday_notes(alarm: Alarm, request: EditRequest | None) -> list[str]:
     """Whose holidays a series keeps is said when it is set, where its next fire is one, or where they are not known."""
     if problem := holiday_problem(alarm):
         return [f"It fires on holidays too: {problem}."]
-    return [*_whose_holidays(alarm, asked), *_next_holiday(alarm)]
+    return [*_whose_holidays(alarm, request), *_next_holiday(alarm)]
 
 
-def _whose_holidays(alarm: Alarm, asked: EditRequest | None) -> list[str]:
-    if asked is None:
+def _whose_holidays(alarm: Alarm, request: EditRequest | None) -> list[str]:
+    if request is None:
         return []
     if not keeps_holidays(alarm):
-        named = with_working_days(asked.when or "") != (asked.when or "")
+        named = with_working_days(request.when or "") != (request.when or "")
         return ["No calendar of holidays is set: it fires on public holidays too."] if named else []
     how = _ON_HOLIDAY[alarm.policy.on_holiday or "skip"]
     return [f"What falls on a holiday of the calendar {alarm.policy.calendar!r} {how}."]
@@ -211,14 +213,19 @@ def _next_holiday(alarm: Alarm) -> list[str]:
     return [f"{alarm.occurrence_at.astimezone(zone(alarm.timezone)).date()} is a holiday ({name}): {after}."]
 
 
-def _assumed_zone(alarm: Alarm, asked: EditRequest | None, owner: KnownSettings) -> list[str]:
+def _assumed_zone(alarm: Alarm, request: EditRequest | None, owner: KnownSettings) -> list[str]:
     usual = owner.counting
-    if asked is None or asked.timezone or not (asked.when or asked.cron_expr) or alarm.timezone != usual.timezone:
+    if (
+        request is None
+        or request.timezone
+        or not (request.when or request.cron_expr)
+        or alarm.timezone != usual.timezone
+    ):
         return []
     if alarm.kind == "cron":
         depends = series_depends_on_zone(alarm.cron_expr)
     else:
-        depends = moment_depends_on_zone(asked.when or "", alarm.timezone, alarm.fire_at, alarm.updated_at, usual)
+        depends = moment_depends_on_zone(request.when or "", alarm.timezone, alarm.fire_at, alarm.updated_at, usual)
     whose = f"your zone, {usual.timezone}" if owner.own.timezone else usual.timezone
     return [ASSUMED.format(whose)] if depends else []
 
@@ -230,17 +237,17 @@ async def _settings_of(service: Service, owner: str) -> KnownSettings:
         return KnownSettings(0, OwnerSettings(), service.owner_settings.server)
 
 
-def _said_bounds(alarm: Alarm, asked: EditRequest | None) -> list[str]:
+def _said_bounds(alarm: Alarm, request: EditRequest | None) -> list[str]:
     """From when, until when and how often it fires, where a request has the time from a phrase and says no more."""
-    if asked is None or not asked.when or alarm.kind != "cron":
+    if request is None or not request.when or alarm.kind != "cron":
         return []
-    shown = {name: said for name, said in bounds_in_words(alarm).items() if not getattr(asked.policy, name, None)}
+    shown = {name: said for name, said in bounds_in_words(alarm).items() if not getattr(request.policy, name, None)}
     return [f"It {listed(list(shown.values()))}: see {listed(list(shown))} of its policy."] if shown else []
 
 
-def _remarks(alarm: Alarm, asked: EditRequest | None, date_order: str, bare_day: time) -> list[str]:
+def _remarks(alarm: Alarm, request: EditRequest | None, date_order: str, bare_day: time) -> list[str]:
     """What the clocks of its zone do to its times, and which of two days, dates or hours was meant."""
-    when = asked.when if asked is not None else None
+    when = request.when if request is not None else None
     if alarm.kind == "cron":
         read = _read_again(alarm, when, date_order, bare_day) if when and _DOUBTED_HOUR.search(when) else None
         told = _remarks_of(alarm.cron_expr, alarm.timezone, alarm.updated_at.date())

@@ -44,10 +44,10 @@ class OwnerSettingsCache:
         """What counts for an owner's alarms where they do not say."""
         return (await self.read(owner)).counting
 
-    async def change(self, owner: str, asked: SettingsRequest) -> OwnerSettings:
+    async def change(self, owner: str, request: SettingsRequest) -> OwnerSettings:
         if not owner:
             raise InvalidRequest("it is empty", field="owner_did", fix="Name the owner whose settings these are.")
-        wanted = changed(await self._store.access.owner_settings(owner), asked, self._settings.calendars)
+        wanted = changed(await self._store.access.owner_settings(owner), request, self._settings.calendars)
         await self._store.access.put_owner_settings(owner, wanted)
         return self._remember(owner, wanted).own
 

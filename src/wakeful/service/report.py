@@ -30,7 +30,7 @@ NAMED: Final = 10  # in an error
 _OPEN: Final = ("delivered", "waiting", "retrying")
 
 
-async def report_fire(session: Session, fire_id: str, asked: ReportRequest) -> ChangedFire:
+async def report_fire(session: Session, fire_id: str, request: ReportRequest) -> ChangedFire:
     """Record a target's report on a fire, or, given an alarm's id, on its one fire that waits for a report.
 
     >>> from wakeful.model.requests import ReportRequest
@@ -40,7 +40,7 @@ async def report_fire(session: Session, fire_id: str, asked: ReportRequest) -> C
     The answer is complete: the `fire`, its `alarm`, `retry_at` and `notes`. `completed`, `delivery_failed`,
     `working` and `snooze_fire` say the same with arguments, and return the fire.
     """
-    return await _reported(session, fire_id, report_of(asked))
+    return await _reported(session, fire_id, report_of(request))
 
 
 async def report_completed(
@@ -54,8 +54,8 @@ async def report_completed(
     `renew`: its series was set with the token of a wake, and goes on for as long again from now. The first result
     stays: where another one was reported before, the answer has that, and a warning is logged.
     """
-    asked = ReportRequest(outcome="completed", result=result, cost=cost, renew=renew)
-    done = await report_fire(session, fire_id, asked)
+    request = ReportRequest(outcome="completed", result=result, cost=cost, renew=renew)
+    done = await report_fire(session, fire_id, request)
     log_repeated(done.fire, done.notes)
     return done.fire
 
@@ -74,8 +74,8 @@ async def report_failed(
     >>> (await alarms.delivery_failed(wake.fire.id, "HTTP 503")).status
     'retrying'
     """
-    asked = ReportRequest(outcome="failed", reason=reason, cost=cost, renew=renew)
-    return (await report_fire(session, fire_id, asked)).fire
+    request = ReportRequest(outcome="failed", reason=reason, cost=cost, renew=renew)
+    return (await report_fire(session, fire_id, request)).fire
 
 
 async def report_working(
@@ -86,8 +86,8 @@ async def report_working(
     >>> (await alarms.working(wake.fire.id, "page 2 of 7")).status
     'delivered'
     """
-    asked = ReportRequest(outcome="working", result=note, cost=cost, renew=renew)
-    return (await report_fire(session, fire_id, asked)).fire
+    request = ReportRequest(outcome="working", result=note, cost=cost, renew=renew)
+    return (await report_fire(session, fire_id, request)).fire
 
 
 async def snooze_fire(session: Session, fire_id: str, wait: timedelta | float | str) -> Fire:

@@ -172,7 +172,7 @@ IN_INTERFACES: Final[dict[str, Fault]] = {
         "wakeful.cli.change", 'if ids and not given["dry_run"]:', "if ids:"
     ),
     "a page asks for no new time": Source("wakeful.dashboard.alarm", "former.next_fire_at <= now and", "False and"),
-    "cancel --all asks nobody": Source("wakeful.cli.change", "if found is None:", "if found == 0:"),
+    "cancel --all asks nobody": Source("wakeful.cli.change", "        if found is None:\n", "        if found == 0:\n"),
     "an agent is given one of two meanings": Source(
         "wakeful.mcp.catalogue", "len(error.meant) == 1 and", "error.meant and"
     ),

@@ -73,7 +73,7 @@ IN_VERBS: Final[dict[str, Fault]] = {
         "wakeful.service.inbox", 'if fire.status == "skipped" and fire.reason', "if fire.reason"
     ),
     "a key whose alarm has ended is a silent success": Source(
-        "wakeful.service.notes", "return _ended(alarm, asked)", "return []"
+        "wakeful.service.notes", "return _ended(alarm, request)", "return []"
     ),
     "a forecast makes the checks of alarms": Source(
         "wakeful.process.forecast", "replace(alarm.policy, only_if=None)", "alarm.policy"
@@ -177,14 +177,14 @@ IN_VERBS: Final[dict[str, Fault]] = {
     ),
     "the rate is counted after the work": Source(
         "wakeful.service.create",
-        "        await self._reserve(asked)\n        try:\n            for one",
+        "        await self._reserve(requests)\n        try:\n            for one",
         "        try:\n            for one",
     ),
     "each of a batch is worked out before it is counted": Source(
         "wakeful.service.create",
-        "        await self._reserve([asked])\n        try:\n            return await self._draw(asked, id)\n",
-        "        try:\n            drawn = await self._draw(asked, id)\n            await self._reserve([asked])\n"
-        "            return drawn\n",
+        "        await self._reserve([request])\n        try:\n            return await self._build(request, id)\n",
+        "        try:\n            built = await self._build(request, id)\n            await self._reserve([request])\n"
+        "            return built\n",
     ),
     "a target is looked up after the time is read": Source(
         "wakeful.service.create",
