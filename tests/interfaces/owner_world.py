@@ -55,6 +55,8 @@ GOOD: dict[str, Any] = {
 BODIES: dict[tuple[str, str], Any] = {
     ("post", "/v1/alarms/batch"): {"alarms": [{"wake_message": "mine", "when": "in 1 hour", "idempotency_key": "k"}]},
     ("patch", "/v1/alarms/{id}"): {"label": "taken"},
+    ("post", "/v1/alarms/move"): {"by": "1d"},
+    ("post", "/v1/alarms/{id}/append"): {"payload": [1]},
     ("post", "/v1/alarms/{id}/snooze"): {"for": "1h"},
     ("patch", "/v1/settings"): {"timezone": "Asia/Tokyo"},
     ("post", "/v1/auth/verify"): {

@@ -61,7 +61,7 @@ async def test_a_nul_is_refused_wherever_a_text_can_stand(visit: Visitor) -> Non
     wake, alarm = await visit.fired(), await visit.set()
     document = (await visit("GET", "/openapi.json")).json
     good = {"/v1/alarms": {"wake_message": "x", "when": "in 1 hour"}, "/v1/preview": {"when": "in 1 hour"}}
-    good |= {"/v1/fires/{fire_id}/report": {"outcome": "completed"}}
+    good |= {"/v1/fires/{fire_id}/report": {"outcome": "completed"}, "/v1/alarms/move": {"by": "1d"}}
     tried = 0
     for method, path, at, body in bodies(document):
         usual = good.get(path, {}) if at[0] not in ("fire_at", "cron_expr") else {"wake_message": "x"}

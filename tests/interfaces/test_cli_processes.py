@@ -132,7 +132,7 @@ async def main():
             print("begun", flush=True)
             await asyncio.Event().wait()
         await alarms.set(delay=0.001, wake_message="x", target="slow")
-        await work(clock)
+        await work(alarms)
 
 log_to_stderr("info")
 asyncio.run(main())

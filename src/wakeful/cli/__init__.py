@@ -97,7 +97,7 @@ class Commands(click.Group):
             return help_command
         if cmd_name not in _HOMES:
             return None
-        command = getattr(import_module(f"wakeful.cli.{_HOMES[cmd_name][0]}"), f"{cmd_name}_command")
+        command = getattr(import_module(f"wakeful.cli.{_HOMES[cmd_name][0]}"), f"{cmd_name.replace('-', '_')}_command")
         assert isinstance(command, click.Command)
         return command
 
