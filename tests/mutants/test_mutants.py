@@ -194,7 +194,7 @@ CAUGHT_BY: dict[str, list[str]] = {
     ],
     "a bare day is at nine whatever is set": ["tests/service/test_bare_day.py::test_it_counts_wherever_a_day_is_named"],
     "a second result is dropped without a word": [
-        "tests/seeds/test_alarm_doors.py::test_a_second_result_is_not_kept_and_every_interface_says_so[sqlite]"
+        "tests/seeds/test_alarm_interfaces.py::test_a_second_result_is_not_kept_and_every_interface_says_so[sqlite]"
     ],
     "nobody knows who fetched a wake": [
         REVOKING + "test_the_wakes_that_a_token_fetched_are_listed_and_their_tokens_outlive_it[sqlite]"

@@ -15,7 +15,7 @@ from wakeful.store.sqlite import SqliteStore
 from wakeful.testing import store_of
 
 from .conftest import Gateway
-from .test_door_processes import until
+from .test_sql_task_processes import until
 
 MANY = 30
 

@@ -63,20 +63,20 @@ def choosing(names: Sequence[str] = _FILTERS) -> Options:
     return decorate
 
 
-def is_chosen(given: dict[str, Any]) -> bool:
-    return any(given.get(name) for name in _FILTERS)
+def is_chosen(options: dict[str, Any]) -> bool:
+    return any(options.get(name) for name in _FILTERS)
 
 
-async def _found(alarms: Wakeful, given: dict[str, Any], statuses: tuple[str, ...]) -> Found:
+async def _found(alarms: Wakeful, options: dict[str, Any], statuses: tuple[str, ...]) -> Found:
     now = await alarms.now()
     filters: dict[str, Any] = {
         "status": statuses,
-        "target": given.get("target") or "",
-        "label": given.get("label") or "",
-        "conversation_id": given.get("conversation") or "",
-        "text": given.get("text") or "",
-        "since": since(given.get("after"), "after", now),
-        "until": since(given.get("before"), "before", now),
+        "target": options.get("target") or "",
+        "label": options.get("label") or "",
+        "conversation_id": options.get("conversation") or "",
+        "text": options.get("text") or "",
+        "since": since(options.get("after"), "after", now),
+        "until": since(options.get("before"), "before", now),
     }
     page = await alarms.find(**filters, limit=_PAGE)
     found = list(page)
@@ -88,7 +88,7 @@ async def _found(alarms: Wakeful, given: dict[str, Any], statuses: tuple[str, ..
 
 def picked(
     ids: tuple[str, ...],
-    given: dict[str, Any],
+    options: dict[str, Any],
     verb: str,
     statuses: tuple[str, ...],
     find: Find = _found,
@@ -98,33 +98,33 @@ def picked(
 
     `statuses`: which alarms a filter is for. `also`: those in which an alarm that is named can be changed besides.
     """
-    if bool(ids) == is_chosen(given):
+    if bool(ids) == is_chosen(options):
         fix = "wakeful ls shows their ids; --label, --to and others choose. Not both."
         raise InvalidRequest("name the alarms, or say which", field="ID", fix=fix)
-    if ids and not given["dry_run"]:
+    if ids and not options["dry_run"]:
         several = dict.fromkeys(ids)
-        return ids if len(several) == 1 or _agreed(len(several), "alarm", verb, yes=given["yes"]) else None
+        return ids if len(several) == 1 or _agreed(len(several), "alarm", verb, yes=options["yes"]) else None
     if ids:
-        return agreed_ids(asked().run(lambda alarms: _named(alarms, ids)), given, verb, (*statuses, *also))
-    wanted = (given["status"],) if given.get("status") else statuses
-    return agreed_ids(asked().run(lambda alarms: find(alarms, given, wanted)), given, verb)
+        return agreed_ids(asked().run(lambda alarms: _named(alarms, ids)), options, verb, (*statuses, *also))
+    wanted = (options["status"],) if options.get("status") else statuses
+    return agreed_ids(asked().run(lambda alarms: find(alarms, options, wanted)), options, verb)
 
 
 def agreed_ids(
-    found: Found, given: dict[str, Any], verb: str, statuses: tuple[str, ...] = ()
+    found: Found, options: dict[str, Any], verb: str, statuses: tuple[str, ...] = ()
 ) -> tuple[str, ...] | None:
     """The ids of these alarms, if the caller means them. None: that was said, or they were only shown.
 
     `statuses`: in which the command changes an alarm; none: in any.
     """
     alarms, now = found
-    if given["dry_run"]:
+    if options["dry_run"]:
         would = dict.fromkeys(statuses or ALARM_STATUSES, f"would be {verb}")
         rows = [(alarm.id, alarm.status, would.get(alarm.status, "stays as it is")) for alarm in alarms]
         document = {"alarms": [views.view(alarm) for alarm in alarms], "dry_run": True, "now": now}
         asked().output.rows(("id", "status", "remark"), rows, document)
         return None
-    return tuple(alarm.id for alarm in alarms) if _agreed(len(alarms), "alarm", verb, yes=given["yes"]) else None
+    return tuple(alarm.id for alarm in alarms) if _agreed(len(alarms), "alarm", verb, yes=options["yes"]) else None
 
 
 async def _named(alarms: Wakeful, ids: tuple[str, ...]) -> Found:
@@ -132,13 +132,13 @@ async def _named(alarms: Wakeful, ids: tuple[str, ...]) -> Found:
     return list({alarm.id: alarm for alarm in found}.values()), await alarms.now()
 
 
-async def to_cancel(alarms: Wakeful, given: dict[str, Any], statuses: tuple[str, ...]) -> Found:
+async def to_cancel(alarms: Wakeful, options: dict[str, Any], statuses: tuple[str, ...]) -> Found:
     """Besides those that are pending, alarms that have fired and whose wake nobody has taken from the inbox yet."""
-    found, now = await _found(alarms, given, statuses)
-    if any(given.get(name) for name in ("status", "before", "after")):
+    found, now = await _found(alarms, options, statuses)
+    if any(options.get(name) for name in ("status", "before", "after")):
         return found, now
     names = {"target": "target", "label": "label", "conversation": "conversation_id", "text": "text"}
-    filters: dict[str, Any] = {theirs: given.get(name) or "" for name, theirs in names.items()}
+    filters: dict[str, Any] = {theirs: options.get(name) or "" for name, theirs in names.items()}
     known = {alarm.id for alarm in found}
     waiting = (await alarms.cancel_many(**filters, dry_run=True)).alarms
     return [*found, *(alarm for alarm in waiting if alarm.id not in known)], now
@@ -152,29 +152,29 @@ async def all_to_cancel(alarms: Wakeful) -> Found:
     return [*found, *[await alarms.get(id) for id in waiting if id not in known]], now
 
 
-def picked_fires(id: str, given: dict[str, Any]) -> tuple[str, ...] | None:
+def picked_fires(id: str, options: dict[str, Any]) -> tuple[str, ...] | None:
     """The id of a fire, or of all that failed or fell silent, oldest first, as `picked` has those of alarms."""
-    if id and not given["dry_run"]:
+    if id and not options["dry_run"]:
         return (id,)
-    fires, now = asked().run(lambda alarms: _failed(alarms, id, given))
-    if given["dry_run"]:
+    fires, now = asked().run(lambda alarms: _failed(alarms, id, options))
+    if options["dry_run"]:
         rows = [(fire.id, fire.status, "would be retried") for fire in fires]
         document = {"fires": [views.fire_view(fire) for fire in fires], "dry_run": True, "now": now}
         asked().output.rows(("id", "status", "remark"), rows, document)
         return None
-    return tuple(fire.id for fire in fires) if _agreed(len(fires), "fire", "retried", yes=given["yes"]) else None
+    return tuple(fire.id for fire in fires) if _agreed(len(fires), "fire", "retried", yes=options["yes"]) else None
 
 
-async def _failed(alarms: Wakeful, id: str, given: dict[str, Any]) -> tuple[list[Fire], datetime]:
+async def _failed(alarms: Wakeful, id: str, options: dict[str, Any]) -> tuple[list[Fire], datetime]:
     now = await alarms.now()
     if id:
         return [await alarms.fire_of(id)], now
     fires = await _fires(
         alarms,
         status=UNSUCCESSFUL,
-        target=given.get("target") or "",
-        since=since(given.get("after"), "after", now),
-        until=since(given.get("before"), "before", now),
+        target=options.get("target") or "",
+        since=since(options.get("after"), "after", now),
+        until=since(options.get("before"), "before", now),
     )
     return fires[::-1], now
 
@@ -260,20 +260,20 @@ def _remark(shown: dict[str, Any], now: datetime) -> str:
 @click.option("--all", "everything", is_flag=True, help="Every pending alarm of the owner.")
 @choosing((*_FILTERS, *_DUE))
 @click.option("--reason", default="", help="Why, for those who ask later.")
-def cancel_command(ids: tuple[str, ...], everything: bool, reason: str, **given: Any) -> int:
+def cancel_command(ids: tuple[str, ...], everything: bool, reason: str, **options: Any) -> int:
     """Cancel alarms.
 
     Those that are named, or all that fit the options, also those whose wake still waits in the inbox. What has already
     ended answers as it is. With --due-from or --due-to a series goes on: it only leaves out what falls within.
     """
-    if any(given[name] for name in _DUE):
-        return _cancel_due(ids, {**given, "everything": everything}, reason)
-    if not everything and not ids and not is_chosen(given):
+    if any(options[name] for name in _DUE):
+        return _cancel_due(ids, {**options, "everything": everything}, reason)
+    if not everything and not ids and not is_chosen(options):
         raise InvalidRequest("name the alarms, or say --all", field="ID", fix="wakeful ls shows their ids.")
-    if everything and (ids or is_chosen(given)):
+    if everything and (ids or is_chosen(options)):
         raise InvalidRequest("it stands alone", field="--all", fix="To choose, leave it out: --label, --to, --text ….")
     if everything:
-        found = agreed_ids(asked().run(all_to_cancel), given, "cancelled")
+        found = agreed_ids(asked().run(all_to_cancel), options, "cancelled")
         if found is None:
             return 0
         count, now = asked().run(lambda alarms: _cancel_all(alarms, found, reason))
@@ -283,28 +283,30 @@ def cancel_command(ids: tuple[str, ...], everything: bool, reason: str, **given:
     async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
         return _changed(await alarms.cancel(id, reason=reason))
 
-    chosen = picked(ids, given, "cancelled", ("active", "paused"), to_cancel, also=("fired",))
+    chosen = picked(ids, options, "cancelled", ("active", "paused"), to_cancel, also=("fired",))
     return 0 if chosen is None else _each(chosen, one)
 
 
-def _cancel_due(ids: tuple[str, ...], given: dict[str, Any], reason: str) -> int:
-    filters = _many(ids, given, ("status", "before", "after", "everything"))
-    found = agreed_ids(asked().run(lambda alarms: _that_would(alarms.cancel_many, alarms, filters)), given, "cancelled")
+def _cancel_due(ids: tuple[str, ...], options: dict[str, Any], reason: str) -> int:
+    filters = _many(ids, options, ("status", "before", "after", "everything"))
+    found = agreed_ids(
+        asked().run(lambda alarms: _that_would(alarms.cancel_many, alarms, filters)), options, "cancelled"
+    )
     if found is None:
         return 0
     done, now = asked().run(lambda alarms: _all_at_once(alarms.cancel_many(**filters, reason=reason), alarms))
     return _tell_many(done, now)
 
 
-def _many(ids: tuple[str, ...], given: dict[str, Any], refused: Sequence[str] = ()) -> dict[str, Any]:
+def _many(ids: tuple[str, ...], options: dict[str, Any], refused: Sequence[str] = ()) -> dict[str, Any]:
     """The filters of a verb that finds its alarms itself."""
     for name in refused:
-        if given.get(name):
+        if options.get(name):
             fix = "Choose with --due-from, --due-to, --to, --label, --conversation and --text."
             raise InvalidRequest("it does not go with --due-from and --due-to", field=f"--{name}", fix=fix)
     names = {"conversation": "conversation_id"}
     kept = ("target", "label", "conversation", "text", *_DUE)
-    return {"ids": ids} | {names.get(name, name): given[name] for name in kept if given.get(name)}
+    return {"ids": ids} | {names.get(name, name): options[name] for name in kept if options.get(name)}
 
 
 async def _that_would(verb: Callable[..., Awaitable[Any]], alarms: Wakeful, filters: dict[str, Any]) -> Found:
@@ -334,15 +336,15 @@ def _tell_many(done: Any, now: datetime) -> int:
 @click.option("--timezone", default="", metavar="ZONE", help="Move them to this time zone.")
 @click.option("--all", "everything", is_flag=True, help="Every pending alarm of the owner.")
 @choosing(("target", "label", "conversation", "text", *_DUE))
-def move_command(ids: tuple[str, ...], by: str | None, timezone: str, everything: bool, **given: Any) -> int:
+def move_command(ids: tuple[str, ...], by: str | None, timezone: str, everything: bool, **options: Any) -> int:
     """Move alarms in time, or to another time zone.
 
     Those that are named, or all that fit the options: `wakeful move --due-from tomorrow --due-to tomorrow --by 1d`.
     Whole days keep the time of day; of a series only the next fire moves. In another zone a series keeps its time of
     day, and what fires once its moment.
     """
-    where = {**_many(ids, given), "by": by, "timezone": timezone, "everything": everything}
-    found = agreed_ids(asked().run(lambda alarms: _that_would(alarms.move_many, alarms, where)), given, "moved")
+    where = {**_many(ids, options), "by": by, "timezone": timezone, "everything": everything}
+    found = agreed_ids(asked().run(lambda alarms: _that_would(alarms.move_many, alarms, where)), options, "moved")
     if found is None:
         return 0
     done, now = asked().run(lambda alarms: _all_at_once(alarms.move_many(**where), alarms))
@@ -361,7 +363,7 @@ async def _cancel_all(alarms: Wakeful, ids: tuple[str, ...], reason: str) -> tup
 @click.argument("ids", nargs=-1, metavar="ID…")
 @choosing()
 @click.option("--reason", default="", help="Why, for those who ask later.")
-def pause_command(ids: tuple[str, ...], reason: str, **given: Any) -> int:
+def pause_command(ids: tuple[str, ...], reason: str, **options: Any) -> int:
     """Pause alarms until they are resumed.
 
     Those that are named, or all active ones that fit the options.
@@ -370,14 +372,14 @@ def pause_command(ids: tuple[str, ...], reason: str, **given: Any) -> int:
     async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
         return _changed(await alarms.pause(id, reason=reason))
 
-    chosen = picked(ids, given, "paused", ("active",))
+    chosen = picked(ids, options, "paused", ("active",))
     return 0 if chosen is None else _each(chosen, one)
 
 
 @click.command("resume", cls=Command)
 @click.argument("ids", nargs=-1, metavar="ID…")
 @choosing()
-def resume_command(ids: tuple[str, ...], **given: Any) -> int:
+def resume_command(ids: tuple[str, ...], **options: Any) -> int:
     """Resume paused alarms.
 
     Those that are named, or all paused ones that fit the options.
@@ -386,7 +388,7 @@ def resume_command(ids: tuple[str, ...], **given: Any) -> int:
     async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
         return _changed(await alarms.resume(id))
 
-    chosen = picked(ids, given, "resumed", ("paused",))
+    chosen = picked(ids, options, "resumed", ("paused",))
     return 0 if chosen is None else _each(chosen, one)
 
 
@@ -394,7 +396,7 @@ def resume_command(ids: tuple[str, ...], **given: Any) -> int:
 @click.argument("words", nargs=-1, metavar="[ID…] FOR")
 @click.option("--until", metavar="TIME", help='In the place of FOR: a moment, or a phrase such as "tomorrow at 9am".')
 @choosing()
-def snooze_command(words: tuple[str, ...], until: str | None, **given: Any) -> int:
+def snooze_command(words: tuple[str, ...], until: str | None, **options: Any) -> int:
     """Put an alarm off for a while.
 
     FOR is a duration: 15m, 1h30m, "2 days". Without an ID, all active alarms that fit the options are put off.
@@ -406,7 +408,7 @@ def snooze_command(words: tuple[str, ...], until: str | None, **given: Any) -> i
     async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
         return _changed(await alarms.snooze(id, wait, until=until))
 
-    chosen = picked(tuple(ids), given, "put off", ("active",))
+    chosen = picked(tuple(ids), options, "put off", ("active",))
     return 0 if chosen is None else _each(chosen, one)
 
 
@@ -414,7 +416,7 @@ def snooze_command(words: tuple[str, ...], until: str | None, **given: Any) -> i
 @click.argument("ids", nargs=-1, required=True, metavar="ID…")
 @click.option("--at", metavar="TIME", help="The fire that is meant; another one is not skipped.")
 @choosing(())
-def skip_command(ids: tuple[str, ...], at: str | None, **given: Any) -> int:
+def skip_command(ids: tuple[str, ...], at: str | None, **options: Any) -> int:
     """Skip the next fire of a series, and keep the series.
 
     With --at (such as "tomorrow at 9am" or 2026-12-24T09:00:00Z) it skips that one or none, and may be repeated. To
@@ -424,7 +426,7 @@ def skip_command(ids: tuple[str, ...], at: str | None, **given: Any) -> int:
     async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
         return _changed(await alarms.skip(id, at=at))
 
-    chosen = picked(ids, given, "skipped once", ("active",))
+    chosen = picked(ids, options, "skipped once", ("active",))
     return 0 if chosen is None else _each(chosen, one)
 
 
@@ -432,7 +434,7 @@ def skip_command(ids: tuple[str, ...], at: str | None, **given: Any) -> int:
 @click.argument("ids", nargs=-1, required=True, metavar="ID…")
 @click.option("--when", metavar="TIME", help="A new time, where that of a cancelled or edited one-shot has passed.")
 @choosing(())
-def undo_command(ids: tuple[str, ...], when: str | None, **given: Any) -> int:
+def undo_command(ids: tuple[str, ...], when: str | None, **options: Any) -> int:
     """Take back the last change of an alarm.
 
     A cancel, skip, pause or edit of the last 24 hours can be taken back, once, while nothing else changed since.
@@ -441,7 +443,7 @@ def undo_command(ids: tuple[str, ...], when: str | None, **given: Any) -> int:
     async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
         return _changed(await alarms.undo(id, when=when))
 
-    chosen = picked(ids, given, "taken back to what they were", ALARM_STATUSES)
+    chosen = picked(ids, options, "taken back to what they were", ALARM_STATUSES)
     return 0 if chosen is None else _each(chosen, one)
 
 
@@ -517,15 +519,15 @@ def _report(say: Callable[[Wakeful], Awaitable[ChangedFire]]) -> None:
 @click.argument("fire", default="")
 @click.option("--failed", is_flag=True, help="Every fire that failed or fell silent and fits the options.")
 @choosing(("target", "before", "after"))
-def retry_command(fire: str, failed: bool, **given: Any) -> int:
+def retry_command(fire: str, failed: bool, **options: Any) -> int:
     """Open a failed or timed-out fire again.
 
     With --failed all of them, oldest first; --before and --after say when they were due. One whose alarm has gone on
     since is refused and does not keep the others from it.
     """
-    if failed == bool(fire) or (fire and is_chosen(given)):
+    if failed == bool(fire) or (fire and is_chosen(options)):
         raise InvalidRequest("name a fire, or say --failed", field="FIRE", fix="wakeful failed shows them.")
-    chosen = picked_fires(fire, given)
+    chosen = picked_fires(fire, options)
     if chosen is None:
         return 0
     if fire:

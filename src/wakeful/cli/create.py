@@ -50,7 +50,7 @@ _options: Final = with_options(
 @click.argument("words", nargs=-1, required=True, metavar="WHEN MESSAGE…")
 @_options
 @click.option("--wait", is_flag=True, help="Wait until it has fired, and show what became of it.")
-def at_command(words: tuple[str, ...], wait: bool, **given: Any) -> int:
+def at_command(words: tuple[str, ...], wait: bool, **options: Any) -> int:
     """Set an alarm that fires once.
 
     WHEN is a phrase ("tomorrow at 9am"), a duration ("in 30m" or just 30m), an ISO time, or unix seconds. Without
@@ -61,13 +61,13 @@ def at_command(words: tuple[str, ...], wait: bool, **given: Any) -> int:
       wakeful at 30m "Tea is ready" --to phone
       wakeful at 2030-01-01T09:00:00Z "Happy new year" --payload '{"page": 3}'
     """
-    return _set("once", words, given, wait=wait)
+    return _set("once", words, options, wait=wait)
 
 
 @click.command("every", cls=Command)
 @click.argument("words", nargs=-1, required=True, metavar="SCHEDULE MESSAGE…")
 @_options
-def every_command(words: tuple[str, ...], **given: Any) -> None:
+def every_command(words: tuple[str, ...], **options: Any) -> None:
     """Set an alarm that fires again and again.
 
     SCHEDULE is a phrase, with or without "every" in front, cron with 5 or 6 fields, @daily and its kin,
@@ -78,21 +78,21 @@ def every_command(words: tuple[str, ...], **given: Any) -> None:
       wakeful every 15m "Look at the queue"
       wakeful every "0 9 * * 1-5" "Morning brief"
     """
-    _set("cron", words, given)
+    _set("cron", words, options)
 
 
-def _set(kind: Kind, words: tuple[str, ...], given: dict[str, Any], *, wait: bool = False) -> int:
-    policy = PolicyRequest(**{name: given.pop(name) for name in PolicyRequest.__struct_fields__})  # None: not said
-    named = given.pop("timezone")
+def _set(kind: Kind, words: tuple[str, ...], options: dict[str, Any], *, wait: bool = False) -> int:
+    policy = PolicyRequest(**{name: options.pop(name) for name in PolicyRequest.__struct_fields__})  # None: not said
+    named = options.pop("timezone")
     zone = asked().zone(named)
     text, message = _read(kind, words, zone.name, SystemClock().now())
-    payload = payload_of(given.pop("payload"))
+    payload = payload_of(options.pop("payload"))
 
     async def do(alarms: Wakeful) -> tuple[Created, datetime, Fire | None, ShellZone]:
         now = await alarms.now()
         own = zone if named else await own_zone(alarms, zone)
         wanted = CreateRequest(
-            wake_message=message, when=text, timezone=own.name, payload=payload, policy=policy, **given
+            wake_message=message, when=text, timezone=own.name, payload=payload, policy=policy, **options
         )
         added = await alarms.create(wanted)
         if wait:

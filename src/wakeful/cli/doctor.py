@@ -136,7 +136,7 @@ async def _running(alarms: LocalWakeful, store: Store) -> list[Finding]:
         *await _unusable(alarms),
         diagnosis.overdue(await store.maintenance.backlog(lease=settings.lease), paused, now),
         diagnosis.clock(here, now, workers),
-        diagnosis.door(
+        diagnosis.access(
             settings.public_url or settings.local_url,
             loopback=is_loopback(settings.host) and not settings.public_url,
             live=len(tokens),

@@ -50,13 +50,13 @@ _fields: Final = with_options(
     help="One field of its policy; nothing after the = takes it out. May be repeated.",
 )
 @click.option("--version", type=int, metavar="N", help="Only if it still is at this version.")
-def edit_command(id: str, policies: tuple[str, ...], version: int | None, **given: Any) -> None:
+def edit_command(id: str, policies: tuple[str, ...], version: int | None, **options: Any) -> None:
     """Change an alarm: by flags, or in your editor.
 
     Without flags it opens $VISUAL, $EDITOR or vi on the alarm as TOML. What is not changed stays as it is. Where
     somebody else has changed the alarm meanwhile nothing is written, and the exit status is 4.
     """
-    said = {name: value for name, value in given.items() if value is not None}
+    said = {name: value for name, value in options.items() if value is not None}
     if said or policies:
         done = asked().run(lambda alarms: _by_flags(alarms, id, said, policies, version))
         _tell(done.alarm, done)

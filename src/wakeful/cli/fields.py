@@ -64,13 +64,13 @@ def _plain_hints(request: type[Struct]) -> dict[str, Any]:
 
 
 def words_of(request: type[Struct], name: str) -> str:
-    """What a field is for, as every door says it."""
+    """What a field is for, as every interface says it."""
     [meta, *_] = _hints(request)[name].__metadata__
     return str(meta.description)
 
 
 def example_of(request: type[Struct], name: str) -> Any:
-    """One value that a field takes, as every door shows it."""
+    """One value that a field takes, as every interface shows it."""
     [meta, *_] = _hints(request)[name].__metadata__
     return meta.examples[0]
 

@@ -31,7 +31,7 @@ _PAGE = 500
 @click.option("-q", "text", default="", metavar="TEXT", help="Part of the label or the message.")
 @click.option("-n", "limit", type=click.IntRange(1), default=100, show_default=True, help="How many at most.")
 def ls_command(
-    everything: bool, status: str | None, after: str | None, before: str | None, limit: int, **given: str
+    everything: bool, status: str | None, after: str | None, before: str | None, limit: int, **options: str
 ) -> None:
     """List alarms, newest first.
 
@@ -44,11 +44,11 @@ def ls_command(
         now = await alarms.now()
         filters = {
             "status": statuses,
-            "kind": given["kind"] or "",
-            "target": given["target"],
-            "label": given["label"],
-            "conversation_id": given["conversation"],
-            "text": given["text"],
+            "kind": options["kind"] or "",
+            "target": options["target"],
+            "label": options["label"],
+            "conversation_id": options["conversation"],
+            "text": options["text"],
             "since": since(after, "since", now),
             "until": since(before, "until", now),
         }

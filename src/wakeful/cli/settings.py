@@ -21,7 +21,7 @@ from wakeful.rules.wanted import request_of
 @click.option("--date-order", metavar="dmy|mdy", help="How you write 3/4/2030: day first, or month first.")
 @click.option("--working-days", metavar="DAYS", help="The days you work on, such as mon-fri or sun-thu.")
 @click.option("--calendar", metavar="NAME", help="The calendar whose holidays you have; the operator names them.")
-def settings_command(**given: str | None) -> None:
+def settings_command(**options: str | None) -> None:
     """Show or change your own zone, working days and calendar.
 
     They count for all alarms to come that do not say; with no option they are shown.
@@ -32,8 +32,8 @@ def settings_command(**given: str | None) -> None:
       wakeful settings --timezone ""
     """
 
-    wanted = request_of(SettingsRequest, given)
-    changes = any(value is not None for value in given.values())
+    wanted = request_of(SettingsRequest, options)
+    changes = any(value is not None for value in options.values())
     if changes and not asked().server()[0]:
         changed(OwnerSettings(), wanted, asked().settings().calendars)  # what is refused makes no database
 

@@ -1,4 +1,4 @@
-"""The command that opens the SQL door, looks through it beforehand, and closes it."""
+"""`db scheduled-tasks`: connect another program's table of tasks, check it beforehand, and disconnect it."""
 
 from __future__ import annotations
 

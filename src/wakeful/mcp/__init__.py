@@ -285,8 +285,8 @@ class _Endpoint:
     Hosts and origins are checked in front of the whole application (`http/security/guard.py`), for this route too.
     """
 
-    def __init__(self, door: Server[Any], waits: Waits, principal_in: Callable[[Scope], Principal | None]) -> None:
-        self._door = door
+    def __init__(self, served: Server[Any], waits: Waits, principal_in: Callable[[Scope], Principal | None]) -> None:
+        self._served = served
         self._waits = waits
         self._principal_in = principal_in
 
@@ -295,7 +295,7 @@ class _Endpoint:
         if (principal := self._principal_in(scope)) is not None:
             self._waits.heard(principal, said)
         manager = StreamableHTTPSessionManager(
-            self._door, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT
+            self._served, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT
         )
         async with manager.run():
             await manager.handle_request(scope, _again(said, receive), send)

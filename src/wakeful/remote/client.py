@@ -249,8 +249,8 @@ class RemoteWakeful:
             return []
         body = {"alarms": [wire.body_of(one) for one in requests]}
         are_named = all(one.idempotency_key for one in requests)
-        told = await self._ask("POST /v1/alarms/batch", query=query, body=body, repeatable=are_named)
-        return value(told, "results", list[Answered])
+        response = await self._ask("POST /v1/alarms/batch", query=query, body=body, repeatable=are_named)
+        return value(response, "results", list[Answered])
 
     async def edit(self, id: str, request: EditRequest, *, version: int | None = None) -> Changed:
         match = {} if version is None else {"If-Match": f'"{version}"'}
@@ -282,12 +282,12 @@ class RemoteWakeful:
     async def retry(self, fire_id: str) -> ChangedFire:
         return await self._changed_fire(await self._ask("POST /v1/fires/{fire_id}/retry", {"fire_id": fire_id}))
 
-    async def _changed_fire(self, told: Answered) -> ChangedFire:
+    async def _changed_fire(self, response: Answered) -> ChangedFire:
         """With the alarm, which the wire does not repeat."""
-        fire = whole(Fire)(told)
+        fire = whole(Fire)(response)
         alarm = await self.get(fire.alarm_id)
         return ChangedFire(
-            fire=fire, alarm=alarm, retry_at=maybe(told, "retry_at", datetime), notes=wire.notes_of(told)
+            fire=fire, alarm=alarm, retry_at=maybe(response, "retry_at", datetime), notes=wire.notes_of(response)
         )
 
     async def retry_at(self, fire: Fire) -> datetime | None:
@@ -312,11 +312,11 @@ class RemoteWakeful:
             part = max(0.0, min(wait, LONGEST_WAIT))
             query = {"limit": str(min(limit, FETCHED_AT_ONCE)), "wait": f"{part:.3f}", "target": target}
             query["conversation_id"] = conversation_id
-            told = await self._ask("POST /v1/inbox", query=query, body={"done": done} if done else None, wait=part)
+            response = await self._ask("POST /v1/inbox", query=query, body={"done": done} if done else None, wait=part)
             done = None  # said once
             wait -= part
-            if (found := value(told, "wakes", list[Answered])) or wait <= 0:
-                return Noted([wire.taken_of(wake, target=target) for wake in found], notes=wire.notes_of(told))
+            if (found := value(response, "wakes", list[Answered])) or wait <= 0:
+                return Noted([wire.taken_of(wake, target=target) for wake in found], notes=wire.notes_of(response))
 
     # Read
 
@@ -349,8 +349,8 @@ class RemoteWakeful:
         said: dict[str, Any] = {"status": accepted("status", status, FIRE_STATUSES), "since": since, "until": until}
         operation = path_of("GET /v1/alarms/{id}/fires", {"id": id}) if id else "GET /v1/fires"
 
-        def read(told: Answered) -> list[Fire]:
-            return [fire for fire in value(told, "fires", list[Fire]) if target in ("", fire.target)]
+        def read(response: Answered) -> list[Fire]:
+            return [fire for fire in value(response, "fires", list[Fire]) if target in ("", fire.target)]
 
         try:
             filters = said if id else said | {"target": target}
@@ -373,8 +373,8 @@ class RemoteWakeful:
             after = {} if found.further is None else {"cursor": cursor_text(*found.further)}
             size = {"limit": str(min(PAGE, limit - len(found)))}
             query = {name: query_text(said) for name, said in filters.items()}
-            told = await self._ask(operation, query=query | after | size)
-            found = Matches([*found, *read(told)], wire.further(told))
+            response = await self._ask(operation, query=query | after | size)
+            found = Matches([*found, *read(response)], wire.further(response))
             if found.further is None or most:
                 break
         return found

@@ -71,35 +71,35 @@ class _Effect(Struct, frozen=True):
     at: datetime | None = None
 
 
-def signalled_of(told: Answered) -> Signalled:
+def signalled_of(response: Answered) -> Signalled:
     """What a signal did to each alarm that it reached."""
-    alarms = {alarm.id: alarm for alarm in alarms_of(told["alarms"])}
-    if "effects" not in told:  # an older server: it cancels or fires
+    alarms = {alarm.id: alarm for alarm in alarms_of(response["alarms"])}
+    if "effects" not in response:  # an older server: it cancels or fires
         done = [
             SignalledAlarm(alarm=alarm, effect="cancelled" if alarm.status == "cancelled" else "fired")
             for alarm in alarms.values()
         ]
     else:
-        effects = value(told, "effects", list[_Effect])
+        effects = value(response, "effects", list[_Effect])
         done = [SignalledAlarm(alarm=alarms[one.alarm_id], effect=one.effect, at=one.at) for one in effects]
-    return Signalled(alarms=done, in_flight=value(told, "in_flight", int))
+    return Signalled(alarms=done, in_flight=value(response, "in_flight", int))
 
 
-def notes_of(told: Answered) -> list[str]:
-    return maybe(told, "notes", list[str]) or []
+def notes_of(response: Answered) -> list[str]:
+    return maybe(response, "notes", list[str]) or []
 
 
-def is_said(told: Answered, name: str) -> bool:
-    return maybe(told, name, bool) or False
+def is_said(response: Answered, name: str) -> bool:
+    return maybe(response, name, bool) or False
 
 
-def created_of(told: Answered) -> Created:
+def created_of(response: Answered) -> Created:
     return Created(
-        alarm_of(told),
-        deduped=is_said(told, "deduped"),
-        in_flight=is_said(told, "in_flight"),
-        notes=notes_of(told),
-        similar=maybe(told, "similar", Similar),
+        alarm_of(response),
+        deduped=is_said(response, "deduped"),
+        in_flight=is_said(response, "in_flight"),
+        notes=notes_of(response),
+        similar=maybe(response, "similar", Similar),
     )
 
 
@@ -108,23 +108,23 @@ def created_in_batch(one: Answered) -> Created:
     return Created(alarm_of(fields_of(one["alarm"])), deduped=is_known, notes=notes_of(one))
 
 
-def changed_of(told: Answered) -> Changed:
-    return Changed(alarm_of(told), is_said(told, "in_flight"), notes_of(told))
+def changed_of(response: Answered) -> Changed:
+    return Changed(alarm_of(response), is_said(response, "in_flight"), notes_of(response))
 
 
-def cancelled_of(told: Answered) -> Cancelled:
-    alarms, dry_run = alarms_of(told["alarms"]), is_said(told, "dry_run")
-    in_flight, skipped = value(told, "in_flight", int), maybe(told, "skipped", int) or 0
-    return Cancelled(alarms=alarms, dry_run=dry_run, in_flight=in_flight, skipped=skipped, notes=notes_of(told))
+def cancelled_of(response: Answered) -> Cancelled:
+    alarms, dry_run = alarms_of(response["alarms"]), is_said(response, "dry_run")
+    in_flight, skipped = value(response, "in_flight", int), maybe(response, "skipped", int) or 0
+    return Cancelled(alarms=alarms, dry_run=dry_run, in_flight=in_flight, skipped=skipped, notes=notes_of(response))
 
 
-def moved_of(told: Answered) -> Moved:
-    alarms, dry_run = alarms_of(told["alarms"]), is_said(told, "dry_run")
-    return Moved(alarms=alarms, dry_run=dry_run, in_flight=value(told, "in_flight", int), notes=notes_of(told))
+def moved_of(response: Answered) -> Moved:
+    alarms, dry_run = alarms_of(response["alarms"]), is_said(response, "dry_run")
+    return Moved(alarms=alarms, dry_run=dry_run, in_flight=value(response, "in_flight", int), notes=notes_of(response))
 
 
-def details_of(told: Answered) -> Details:
-    return Details(alarm_of(told), notes_of(told))
+def details_of(response: Answered) -> Details:
+    return Details(alarm_of(response), notes_of(response))
 
 
 def alarm_of(shown: Answered) -> Alarm:
@@ -159,51 +159,52 @@ def further(answered: Answered) -> Cursor | None:
 fire_read = whole(Fire)
 
 
-def completed_of(told: Answered) -> Fire:
-    fire = fire_read(told)
-    log_repeated(fire, notes_of(told))
+def completed_of(response: Answered) -> Fire:
+    fire = fire_read(response)
+    log_repeated(fire, notes_of(response))
     return fire
 
 
-def history_of(told: Answered) -> Noted[HistoryEntry]:
-    found = entries_of(told, "history")
-    return Noted(found, found.further, notes_of(told))
+def history_of(response: Answered) -> Noted[HistoryEntry]:
+    found = entries_of(response, "history")
+    return Noted(found, found.further, notes_of(response))
 
 
-def entries_of(told: Answered, name: str) -> Matches[HistoryEntry]:
-    found = maybe(told, name, list[HistoryEntry]) or []
-    last = found[-1] if found and is_said(told, "more") else None
+def entries_of(response: Answered, name: str) -> Matches[HistoryEntry]:
+    found = maybe(response, name, list[HistoryEntry]) or []
+    last = found[-1] if found and is_said(response, "more") else None
     return Matches(found, None if last is None else (last.scheduled_for, last.alarm_id))
 
 
-def agenda_of(told: Answered) -> Noted[tuple[datetime, Alarm]]:
+def agenda_of(response: Answered) -> Noted[tuple[datetime, Alarm]]:
     coming = [
-        (value(one, "at", datetime), alarm_of(fields_of(one["alarm"]))) for one in value(told, "agenda", list[Answered])
+        (value(one, "at", datetime), alarm_of(fields_of(one["alarm"])))
+        for one in value(response, "agenda", list[Answered])
     ]
-    last = (coming[-1][0], coming[-1][1].id) if coming and is_said(told, "more") else None
-    return Noted(coming, last, notes_of(told))
+    last = (coming[-1][0], coming[-1][1].id) if coming and is_said(response, "more") else None
+    return Noted(coming, last, notes_of(response))
 
 
-def overview_of(told: Answered) -> Overview:
-    alarms = msgspec.json.encode([msgspec.to_builtins(alarm) for alarm in alarms_of(told["next"])])
-    return whole(Overview)(told | {"next": Raw(alarms)})
+def overview_of(response: Answered) -> Overview:
+    alarms = msgspec.json.encode([msgspec.to_builtins(alarm) for alarm in alarms_of(response["next"])])
+    return whole(Overview)(response | {"next": Raw(alarms)})
 
 
-def understood_of(told: Answered) -> Understood:
-    left_out = maybe(told, "skipped", list[Answered]) or []
+def understood_of(response: Answered) -> Understood:
+    left_out = maybe(response, "skipped", list[Answered]) or []
     return Understood(
-        kind=msgspec.json.decode(told["kind"], type=Kind),
-        fire_at=maybe(told, "fire_at", datetime),
-        cron_expr=maybe(told, "cron_expr", str) or "",
-        timezone=value(told, "timezone", str),
-        description=value(told, "description", str),
-        now=value(told, "now", datetime),
-        _remarks=tuple(value(told, "remarks", list[str])),
-        starts_at=maybe(told, "starts_at", datetime),
-        ends_at=maybe(told, "ends_at", datetime),
-        max_fires=maybe(told, "max_fires", int),
-        skips_holidays="calendar" in told,
-        calendar=maybe(told, "calendar", str) or "",
+        kind=msgspec.json.decode(response["kind"], type=Kind),
+        fire_at=maybe(response, "fire_at", datetime),
+        cron_expr=maybe(response, "cron_expr", str) or "",
+        timezone=value(response, "timezone", str),
+        description=value(response, "description", str),
+        now=value(response, "now", datetime),
+        _remarks=tuple(value(response, "remarks", list[str])),
+        starts_at=maybe(response, "starts_at", datetime),
+        ends_at=maybe(response, "ends_at", datetime),
+        max_fires=maybe(response, "max_fires", int),
+        skips_holidays="calendar" in response,
+        calendar=maybe(response, "calendar", str) or "",
         left_out=tuple((value(one, "utc", datetime), value(one, "holiday", str)) for one in left_out),
     )
 

@@ -16,7 +16,7 @@ class WakeOrigin(Struct, frozen=True):
 
 class Caller(Struct, frozen=True, kw_only=True):
     owner: str  # whose alarms these are: somebody else's are not found. Empty: the operator, who sees all
-    via: str  # the door
+    via: str  # the interface
     by: str = ""  # who is on record for what is done; the owner, where nothing more is known
     token_id: str = ""  # of the owner's token with which it is asked
     limited: bool = True  # whether an owner's limits hold. Without tokens there are none

@@ -211,16 +211,16 @@ def disk(free: int, folder: str) -> Finding:
     return Finding("disk", "ok", said)
 
 
-def door(address: str, *, loopback: bool, live: int, opened: bool) -> Finding:
+def access(address: str, *, loopback: bool, live: int, opened: bool) -> Finding:
     if live:
-        return Finding("door", "ok", f"{address}, {live} {'token' if live == 1 else 'tokens'}")
+        return Finding("access", "ok", f"{address}, {live} {'token' if live == 1 else 'tokens'}")
     if not loopback:
         fix = "Make one: wakeful token new. Or bind to 127.0.0.1."
-        return Finding("door", "fail", f"{address} is reached from other machines, and there is no token", fix)
+        return Finding("access", "fail", f"{address} is reached from other machines, and there is no token", fix)
     if not opened:
         fix = "wakeful token new makes one; wakeful token open --yes lets everyone on this machine in."
-        return Finding("door", "warn", f"{address}: every token was revoked or has expired, nobody is let in", fix)
-    return Finding("door", "ok", f"{address}, without tokens: open to every program on this machine")
+        return Finding("access", "warn", f"{address}: every token was revoked or has expired, nobody is let in", fix)
+    return Finding("access", "ok", f"{address}, without tokens: open to every program on this machine")
 
 
 # What `doctor --audit` checks: that every alarm and its fires agree with each other, as wakeful promises.

@@ -236,7 +236,7 @@ async def recent(
     """The latest events, oldest first: what somebody would have been told who had listened."""
     now = await store.now()
     last = (await store.changes(owner=owner, since=now, after_event=_FAR, limit=1)).last_event
-    told: list[LiveEvent] = []
+    events: list[LiveEvent] = []
     for back in LOOK_BACK:
         place = _Place(since=now - back, after=max(0, last - PAGE), looked_at=now, caught_up=False)
         latest: deque[LiveEvent] = deque(maxlen=limit)
@@ -248,12 +248,12 @@ async def recent(
             place = place.beyond(found, now)
             if place.caught_up:
                 break
-        if not place.caught_up and told:
+        if not place.caught_up and events:
             break  # too much to read all of it: what is known is the latest
-        told = list(latest)
-        if len(told) >= limit:
+        events = list(latest)
+        if len(events) >= limit:
             break
-    return told
+    return events
 
 
 class _Place(Struct, frozen=True):
@@ -289,14 +289,14 @@ class _Memory:
 
     async def news(self, found: Followed, since: datetime) -> list[LiveEvent]:
         """The events in what was read, in the order they happened."""
-        told: list[LiveEvent] = []
+        events: list[LiveEvent] = []
         async for alarm in _by_and_by(found.alarms):
-            told += self._created(alarm)
+            events += self._created(alarm)
         async for seq, event in _by_and_by(found.events):
-            told += self._done(seq, event)
+            events += self._done(seq, event)
         async for fire in _by_and_by(found.fires):
-            told += self._moved(fire, since)
-        return sorted(told, key=lambda event: (event.at, _ORDER.get(event.what, 3)))
+            events += self._moved(fire, since)
+        return sorted(events, key=lambda event: (event.at, _ORDER.get(event.what, 3)))
 
     def _is_news(self, key: object, state: object = None) -> bool:
         known = key in self._told and self._told[key] == state
@@ -396,7 +396,7 @@ class LiveEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
     reason: str = ""
 
 
-Words = Callable[[str, LiveEvent], bytes]  # how a door says an event, given the event's name
+Words = Callable[[str, LiveEvent], bytes]  # how an interface writes an event, given the event's name
 
 
 class NumberedEvent:
@@ -411,7 +411,7 @@ class NumberedEvent:
         self._said: dict[Words, bytes] = {}
 
     def said(self, words: Words) -> bytes:
-        """The event in a door's words: put together for the first who listens there, and kept for the others."""
+        """The event as an interface writes it: put together for the first subscriber there, and kept for the others."""
         said = self._said.get(words)
         if said is None:
             said = self._said[words] = words(self.id, self.event)
@@ -497,7 +497,7 @@ class Subscription:
         return self._waiting.popleft().event
 
     async def take(self, words: Words, most: int = QUEUE) -> list[bytes]:
-        """What waits, in the words of a door: at least one event, and no more than `most`."""
+        """What waits, as an interface writes it: at least one event, and no more than `most`."""
         self.asks = True
         try:
             await self._something()

@@ -1,7 +1,7 @@
 """What a caller should know about an alarm besides its fields.
 
-An assumed zone, moved times, how often a series wakes, a target nobody serves, a key whose alarm has ended: said by
-every door, in `notes`, while whoever set the alarm can still do something about it.
+An assumed zone, moved times, how often a series wakes, a target nobody serves, a key whose alarm has ended: shown by
+every interface, in `notes`, while whoever set the alarm can still do something about it.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ IN_INTERFACES: Final[dict[str, Fault]] = {
         "wakeful.dashboard.page", '        self.principal.need("admin")\n        check_text(', "        check_text("
     ),
     "the end of the last token opens the server": Source(
-        "wakeful.http.security.auth", 'if door == "closed" or (', "if ("
+        "wakeful.http.security.auth", 'if state == "closed" or (', "if ("
     ),
     "a bad token is nobody's": Source(
         "wakeful.http.security.auth", "if not _is_token(authorization) and await self", "if await self"
@@ -121,8 +121,8 @@ IN_INTERFACES: Final[dict[str, Fault]] = {
     "blanks behind a header count": Source("wakeful.http.security.connection", 'value.strip(b" \\t")', "value"),
     "a preview is worked out in the event loop": Source(
         "wakeful.http.routes.look",
-        "await in_thread(lambda: _previewed(understood, given.n, now))",
-        "_previewed(understood, given.n, now)",
+        "await in_thread(lambda: _previewed(understood, request.n, now))",
+        "_previewed(understood, request.n, now)",
     ),
     "a repeating interval is worked out in the event loop": Source(
         "wakeful.schedule.expression", "is_rule(text) or _REPEATED.match(text) is not None", "is_rule(text)"
@@ -169,7 +169,7 @@ IN_INTERFACES: Final[dict[str, Fault]] = {
     ),
     "a script changes many without a yes": Source("wakeful.cli.change", "    if yes:", "    if True:"),
     "a dry run of named alarms changes them": Source(
-        "wakeful.cli.change", 'if ids and not given["dry_run"]:', "if ids:"
+        "wakeful.cli.change", 'if ids and not options["dry_run"]:', "if ids:"
     ),
     "a page asks for no new time": Source("wakeful.dashboard.alarm", "former.next_fire_at <= now and", "False and"),
     "cancel --all asks nobody": Source("wakeful.cli.change", "        if found is None:\n", "        if found == 0:\n"),

@@ -32,13 +32,13 @@ MATCH: Final = Header(
 
 
 async def create(context: Context, call: OperationRequest) -> Response:
-    given = _keyed(await body(call.request, CreateRequest), call)
-    if context.settings.chronos_envelope and given.on_conflict is None:
-        given = replace(given, on_conflict="return")  # to Chronos's clients a taken key is never a conflict
-    made = await context.of(call).create(given)
+    request = _keyed(await body(call.request, CreateRequest), call)
+    if context.settings.chronos_envelope and request.on_conflict is None:
+        request = replace(request, on_conflict="return")  # to Chronos's clients a taken key is never a conflict
+    made = await context.of(call).create(request)
     notes = made.notes or UNSET
     if made.deduped:
-        in_flight = made.in_flight if given.on_conflict == "replace" else UNSET
+        in_flight = made.in_flight if request.on_conflict == "replace" else UNSET
         more = {"deduped": True, "in_flight": in_flight, "notes": notes}
         return tagged(shape.DedupedAnswer.of(made.alarm, **more, now=await context.now()))
     similar = UNSET if made.similar is None else made.similar
@@ -64,9 +64,9 @@ def _place(call: OperationRequest, alarm: Alarm) -> dict[str, str]:
 
 
 async def create_many(context: Context, call: OperationRequest) -> Response:
-    given = await body(call.request, shape.BatchBody)
+    request = await body(call.request, shape.BatchBody)
     of_many = _all_or_none if call["all_or_none"] == "true" else _all_of_many
-    results = await of_many(context.of(call), given.alarms)
+    results = await of_many(context.of(call), request.alarms)
     statuses = [result.status for result in results]
     created, deduped = statuses.count(201), statuses.count(200)
     return answer(
@@ -177,8 +177,8 @@ async def move_many(context: Context, call: OperationRequest) -> Response:
 
 
 async def signal(context: Context, call: OperationRequest) -> Response:
-    given = await body(call.request, shape.SignalRequest, optional=True)
-    payload = None if given.payload is UNSET else given.payload
+    request = await body(call.request, shape.SignalRequest, optional=True)
+    payload = None if request.payload is UNSET else request.payload
     done = await context.of(call).signal(call.request.path_params["name"], payload)
     return answer(shape.SignalledAnswer.of(done, now=await context.now(), limit=operations.LIMIT))
 
@@ -190,8 +190,8 @@ async def get(context: Context, call: OperationRequest) -> Response:
 
 async def edit(context: Context, call: OperationRequest) -> Response:
     version = _match(call.request.headers.get("if-match"))
-    given = await body(call.request, EditRequest)
-    return await context.changed(await context.of(call).edit(call.id, given, version=version))
+    request = await body(call.request, EditRequest)
+    return await context.changed(await context.of(call).edit(call.id, request, version=version))
 
 
 def _match(header: str | None) -> int | None:
@@ -212,8 +212,8 @@ async def cancel(context: Context, call: OperationRequest) -> Response:
 
 
 async def pause(context: Context, call: OperationRequest) -> Response:
-    given = await body(call.request, shape.PauseBody, optional=True)
-    return await context.changed(await context.of(call).pause(call.id, reason=given.reason))
+    request = await body(call.request, shape.PauseBody, optional=True)
+    return await context.changed(await context.of(call).pause(call.id, reason=request.reason))
 
 
 async def resume(context: Context, call: OperationRequest) -> Response:
@@ -221,23 +221,23 @@ async def resume(context: Context, call: OperationRequest) -> Response:
 
 
 async def snooze(context: Context, call: OperationRequest) -> Response:
-    given = await body(call.request, shape.SnoozeBody)
-    return await context.changed(await context.of(call).snooze(call.id, given.wait, until=given.until))
+    request = await body(call.request, shape.SnoozeBody)
+    return await context.changed(await context.of(call).snooze(call.id, request.wait, until=request.until))
 
 
 async def skip(context: Context, call: OperationRequest) -> Response:
-    given = await body(call.request, shape.SkipBody, optional=True)
-    return await context.changed(await context.of(call).skip(call.id, at=given.at))
+    request = await body(call.request, shape.SkipBody, optional=True)
+    return await context.changed(await context.of(call).skip(call.id, at=request.at))
 
 
 async def append(context: Context, call: OperationRequest) -> Response:
-    given = await body(call.request, shape.AppendBody)
-    return await context.changed(await context.of(call).append(call.id, given.payload))
+    request = await body(call.request, shape.AppendBody)
+    return await context.changed(await context.of(call).append(call.id, request.payload))
 
 
 async def undo(context: Context, call: OperationRequest) -> Response:
-    given = await body(call.request, shape.UndoBody, optional=True)
-    return await context.changed(await context.of(call).undo(call.id, when=given.when))
+    request = await body(call.request, shape.UndoBody, optional=True)
+    return await context.changed(await context.of(call).undo(call.id, when=request.when))
 
 
 async def fire(context: Context, call: OperationRequest) -> Response:

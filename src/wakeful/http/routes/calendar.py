@@ -30,9 +30,9 @@ async def feed(context: Context, call: OperationRequest) -> Response:
 
 
 async def new_link(context: Context, call: OperationRequest) -> Response:
-    given = await body(call.request, shape.CalendarLinkBody, optional=True)
-    lasts = None if given.expires is None else span(given.expires, "expires")
-    made = await _links(context, call).new(lasts=lasts, label=given.label)
+    request = await body(call.request, shape.CalendarLinkBody, optional=True)
+    lasts = None if request.expires is None else span(request.expires, "expires")
+    made = await _links(context, call).new(lasts=lasts, label=request.label)
     token = made.token
     shown = shape.CalendarLinkAnswer(
         url=made.url,

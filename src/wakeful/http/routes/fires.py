@@ -112,8 +112,8 @@ async def retry(context: Context, call: OperationRequest) -> Response:
 
 
 async def hand_over(context: Context, call: OperationRequest) -> Response:
-    given = await body(call.request, shape.HandOverBody)
-    made = await context.of(call).hand_over(call.fire_id, given.target)
+    request = await body(call.request, shape.HandOverBody)
+    made = await context.of(call).hand_over(call.fire_id, request.target)
     return answer(shape.NotedAnswer.of(made.alarm, notes=made.notes or UNSET, now=await context.now()))
 
 

@@ -78,10 +78,10 @@ async def recent_events(context: Context, call: OperationRequest) -> Response:
 
 
 async def preview(context: Context, call: OperationRequest) -> Response:
-    given = await body(call.request, shape.PreviewBody)
-    understood = await context.of(call).parse(given.when, timezone=given.timezone or "")
+    request = await body(call.request, shape.PreviewBody)
+    understood = await context.of(call).parse(request.when, timezone=request.timezone or "")
     now = await context.now()
-    return answer(await in_thread(lambda: _previewed(understood, given.n, now)))
+    return answer(await in_thread(lambda: _previewed(understood, request.n, now)))
 
 
 def _previewed(understood: Understood, n: int, now: datetime) -> shape.PreviewAnswer:

@@ -192,12 +192,12 @@ class Auth:
         return self._open
 
     async def _look(self, now: datetime) -> bool:
-        door = await self._store.access.auth_state()
-        if door == "closed" or (door == "new" and self._settings.public_url):
+        state = await self._store.access.auth_state()
+        if state == "closed" or (state == "new" and self._settings.public_url):
             return False
         if any(token.is_live(now) for token in await self._store.access.tokens()):
             return False
-        if door == "open" and not self._open:
+        if state == "open" and not self._open:
             log.warning("opened by `wakeful token open`: anyone who reaches this server acts as its owner")
         return True
 
