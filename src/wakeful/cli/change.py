@@ -468,9 +468,9 @@ def fire_command(id: str) -> int:
 @click.argument("id")
 @click.argument("payload")
 def append_command(id: str, payload: str) -> int:
-    """Add to the payload of an alarm: fields of an object, elements of a list, also of lists within.
+    """Add to the payload of an alarm.
 
-    PAYLOAD is JSON, @FILE or - for stdin.
+    Fields of an object or elements of a list are added, also to lists within. PAYLOAD is JSON, @FILE or - for stdin.
     """
 
     async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
