@@ -483,9 +483,9 @@ def append_command(id: str, payload: str) -> int:
 @click.argument("fire")
 @click.argument("target")
 def hand_over_command(fire: str, target: str) -> int:
-    """Wake another target in place of the one that has a wake, which is reported as done with that.
+    """Wake another target in place of the one that has a wake.
 
-    Answers with the one-shot alarm by which it is delivered.
+    The wake is reported as done with that. Answers with the one-shot alarm by which it is delivered.
     """
 
     async def one(alarms: Wakeful, id: str) -> dict[str, Any]:
